@@ -1,12 +1,15 @@
 """Ports of a Networking service on a libvirt host: what is plugged, and the device of the guest."""
+import types
 from xml.etree import ElementTree as etree
 
 import pytest
 
 from nova import exception
+from nova.tests.contract.driver_contract import make_instance
 from nova.virt.libvirt import spec
 from nova.virt.libvirt import vifs
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import storage
 
 PORT, MAC = '0a1b2c3d-1111-2222-3333-444444444444', 'fa:16:3e:00:00:01'
 
@@ -110,3 +113,40 @@ def test_plugging_fails_without_open_vswitch():
     plugs = vifs.Plugs('unix:/nonexistent/db.sock')
     with pytest.raises(exception.VirtError):
         plugs.plug('0a1b2c3d-1111-2222-3333-444444444445', vifs.port(vif('ovs')))
+
+
+@pytest.mark.parametrize('kind', ['binding_failed', 'unbound', 'ovs'])
+def test_port_is_unplugged_as_it_was_plugged(tmp_path, kind):
+    """A port whose binding had failed stayed in the guest, and one with another binding left its bridge on the host."""
+    pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+    from nova.virt.libvirt import guest_power
+    from nova.virt.libvirt.features import interfaces
+    instance, stored, unplugged = make_instance(), storage.Storage(str(tmp_path), None, None), []
+    guest = plain(uuid=instance.uuid)
+    other = {**vif('bridge'), 'address': 'fa:16:3e:00:00:02'}
+    guest.interfaces = spec.interfaces([vif('ovs', ovs_hybrid_plug=True), other], guest)
+    stored.make_directory(instance.uuid)
+    stored.save(guest)
+    hypervisor = types.SimpleNamespace(guest=lambda *_arguments: None)
+    steps = types.SimpleNamespace(unplug=lambda _uuid, port: unplugged.append((port['kind'], port['device'])))
+    feature = interfaces.Interfaces(guest_power.GuestPower(stored, hypervisor), steps)
+    for _attempt in range(2):
+        feature.detach_interface(None, instance, vif(kind))
+        assert unplugged == [('hybrid', 'qbr0a1b2c3d-11')]
+        assert [each.mac for each in stored.load(instance.uuid).interfaces] == ['fa:16:3e:00:00:02']
+
+
+def test_port_with_a_failed_binding_is_detached_from_a_container(tmp_path):
+    pytest.importorskip('libvirt', reason='libvirt-python is not installed')
+    from nova.virt.libvirt import guest_power
+    from nova.virt.libvirt.containers import guests
+    instance, stored = make_instance(), storage.Storage(str(tmp_path), None, None)
+    guest = plain(uuid=instance.uuid)
+    guest.interfaces = spec.interfaces([vif('bridge')], guest)
+    stored.make_directory(instance.uuid)
+    stored.save(guest)
+    feature = guests.Interfaces(guest_power.GuestPower(stored, types.SimpleNamespace(guest=lambda *_arguments: None)))
+    feature.detach_interface(None, instance, {'id': PORT, 'address': None, 'pci_slot': '0000:0a:00.1'})
+    assert stored.load(instance.uuid).interfaces == guest.interfaces
+    feature.detach_interface(None, instance, vif('unbound'))
+    assert stored.load(instance.uuid).interfaces == []

@@ -119,12 +119,12 @@ class Interfaces:
     def detach_interface(self, context: RequestContext, instance: Instance, vif: Vif | DeletedPort) -> None:
         with self._guests.operation(instance.uuid):
             guest = self._storage.load(instance.uuid)
-            if guest is None or 'type' not in vif:    # a DeletedPort is a PCI device; containers have none
+            if guest is None:
                 return
-            interface, = spec.interfaces([vif], guest)
-            with contextlib.suppress(exception.GuestNotFound):
-                for step in (calls.ask_to_unplug, calls.undefine_device):
-                    self._hypervisor.guest('unplug the port', instance.uuid, step, domain.port(interface),
-                                           calls.interface_path(interface.mac))
-            guest.interfaces = [known for known in guest.interfaces if known.mac != interface.mac]
+            for interface in [known for known in guest.interfaces if known.mac == vif['address']]:
+                with contextlib.suppress(exception.GuestNotFound):
+                    for step in (calls.ask_to_unplug, calls.undefine_device):
+                        self._hypervisor.guest('unplug the port', instance.uuid, step, domain.port(interface),
+                                               calls.interface_path(interface.mac))
+                guest.interfaces.remove(interface)
             self._storage.save(guest)

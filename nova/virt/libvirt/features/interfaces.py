@@ -14,14 +14,14 @@ from nova.virt.libvirt.privileged.remote import HostSteps
 
 
 def _plugged(guest: xml.Guest, vif: Vif | DeletedPort) -> list[xml.Interface]:
-    """Return the interfaces that a guest has for a port.
+    """Return the interfaces for a port in the record of a guest.
 
-    For a port that is a host device, read the interfaces from the guest's record. The VIF does not suffice: the host
-    may not show the device's network interface, and the VIF of a deleted port has few fields.
+    The VIF does not tell how the port was plugged. Its binding may have failed or changed since, the host may not show
+    the network interface of a device, and the VIF of a deleted port has few fields.
     """
-    if 'type' not in vif or vif.get('pci_slot'):
-        return [known for known in guest.interfaces if known.device and known.device['address'] == vif['pci_slot']]
-    return spec.interfaces([vif], guest)
+    if slot := vif.get('pci_slot'):
+        return [known for known in guest.interfaces if known.device and known.device['address'] == slot]
+    return [known for known in guest.interfaces if known.mac == vif['address']]
 
 
 class Interfaces:
