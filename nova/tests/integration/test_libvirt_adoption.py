@@ -204,6 +204,6 @@ def test_an_overlay_is_refused(cloud, adopt, connection):
     domain = connection.defineXML(DOMAIN.format(name='overlay', uuid=uuid.uuid4(), disk=above, machine='pc'))
     try:
         code, said = adopt(domain, '--yes')
-        assert code == 1 and 'overlay on another file' in said
+        assert code == 1 and 'it has a backing file' in said
     finally:
         domain.undefine()

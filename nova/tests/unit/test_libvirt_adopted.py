@@ -43,14 +43,14 @@ def test_unsupported_domain_is_refused_with_the_reason(values, why):
     assert why in '; '.join(read(**values).refusals)
 
 
-def header(backing=0, version=3, features=0):
-    return (b'QFI\xfb' + struct.pack('>IQIIQ', version, backing, 0, 16, 7 << 20)).ljust(72, b'\0') + struct.pack(
-        '>Q', features)
+def header(backing=0, version=3, features=0, encryption=0):
+    return (b'QFI\xfb' + struct.pack('>IQIIQI', version, backing, 0, 16, 7 << 20, encryption)).ljust(72, b'\0') + (
+        struct.pack('>Q', features).ljust(40, b'\0'))
 
 
 @pytest.mark.parametrize('content, why', [
-    (header(backing=512), 'overlay'), (header(features=4), 'another file'), (b'x' * 100, 'not a qcow2'),
-    (header()[:40], 'not a qcow2')])
+    (header(backing=512), 'backing file'), (header(features=4), 'external data file'),
+    (header(encryption=1), 'encrypted'), (b'x' * 112, 'but its data is not'), (header()[:40], 'but its data is not')])
 def test_unsupported_disk_file_is_refused_with_the_reason(tmp_path, content, why):
     path = tmp_path / 'disk'
     path.write_bytes(content)
@@ -62,6 +62,6 @@ def test_size_of_an_adopted_disk_is_the_guest_visible_one(tmp_path):
     path = tmp_path / 'disk'
     path.write_bytes(header())
     assert adopted.size(str(path), 'qcow2') == 7 << 20
-    assert adopted.size(str(path), 'raw') == 80
+    assert adopted.size(str(path), 'raw') == 112
     path.write_bytes(header(version=2, features=4))
     assert adopted.size(str(path), 'qcow2') == 7 << 20, 'version 2 has no features'

@@ -7,12 +7,9 @@ import dataclasses
 from xml.etree import ElementTree as etree
 
 from nova.virt.libvirt import xml
+from nova.virt.libvirt.local_disks import image_cache
 
 FORMATS = ('raw', 'qcow2')
-QCOW2 = b'QFI\xfb'
-HEADER = 80                              # bytes of a qcow2 header that include the incompatible feature bits
-# incompatible feature bit: the data is in another file (https://www.qemu.org/docs/master/interop/qcow2.html)
-DATA_FILE = 1 << 2
 _UNITS = {'b': 1, 'bytes': 1, 'KB': 10 ** 3, 'k': 2 ** 10, 'KiB': 2 ** 10, 'MB': 10 ** 6, 'M': 2 ** 20, 'MiB': 2 ** 20,
           'GB': 10 ** 9, 'G': 2 ** 30, 'GiB': 2 ** 30}
 MIB, GIB = 2 ** 20, 2 ** 30
@@ -138,20 +135,11 @@ def size(path: str, form: str) -> int:
     """Return the virtual size of a disk in bytes. The header of a qcow2 file is trusted: the guest cannot write it.
 
     :raises OSError: the disk cannot be read
-    :raises ValueError: the format differs from the declared format, or some data is in another file
+    :raises ValueError: a qcow2 file has another format, is encrypted, or some data is in another file
     """
-    with open(path, 'rb') as file:
-        header = file.read(HEADER)
-        end = file.seek(0, 2)
-    if form == 'raw':
-        return end
-    if not header.startswith(QCOW2) or len(header) < HEADER:
-        raise ValueError('it is not a qcow2 file')
-    if int.from_bytes(header[8:16], 'big'):
-        raise ValueError('it is an overlay on another file; run virsh blockpull to copy the data of that file into it')
-    if int.from_bytes(header[4:8], 'big') >= 3 and int.from_bytes(header[72:80], 'big') & DATA_FILE:
-        raise ValueError('its data is in another file')
-    return int.from_bytes(header[24:32], 'big')
+    if form == 'qcow2' and (why := image_cache.header_refusal(path, form)):
+        raise ValueError(why)
+    return image_cache.virtual_size(path, form)
 
 
 def misfit(found: Found, vcpus: int, memory_mb: int, root_gb: int) -> str | None:

@@ -39,7 +39,6 @@ MODE = 0o640                             # mode of a downloaded file until the c
 BASE_MODE = 0o444  # mode of a cached image: QEMU's user may read it, and no process writes it
 SCRATCH = ('.part', '.lock')
 
-QCOW2_MAGIC = b'QFI\xfb'
 QCOW2_DATA_FILE = 1 << 2                 # incompatible feature bit 2, docs/interop/qcow2.rst of QEMU
 
 
@@ -95,7 +94,7 @@ class ImageCache:
                 self._verify(context, image, path)
             protect(path)
             os.utime(path)               # last use, for remove_unused
-        base = Base(path, FORMATS[disk_format], _virtual_size(path, FORMATS[disk_format]))
+        base = Base(path, FORMATS[disk_format], virtual_size(path, FORMATS[disk_format]))
         check_size(image_id, base.virtual_size, most_bytes)
         return base
 
@@ -248,7 +247,7 @@ def header_refusal(path: str, disk_format: str) -> str | None:
     """Return why tools must not open a file as ``disk_format``, or None if they may. Reads only the header."""
     with open(path, 'rb') as file:
         header = file.read(112)
-    is_qcow2 = header.startswith(QCOW2_MAGIC)
+    is_qcow2 = header.startswith(qemu_img.QCOW2_MAGIC)
     if disk_format != 'qcow2':
         return f'its disk format is {disk_format}, but its data is qcow2' if is_qcow2 else None
     if not is_qcow2 or len(header) < 72:
@@ -276,9 +275,7 @@ def _names_data_file(header: bytes) -> bool:
     return bool(features & QCOW2_DATA_FILE)
 
 
-def _virtual_size(path: str, disk_format: str) -> int:
-    """Return the virtual size of a cached image in bytes. Its header was checked after the download."""
-    if disk_format == 'raw':
-        return os.path.getsize(path)
+def virtual_size(path: str, disk_format: str) -> int:
+    """Return the virtual size of a disk in bytes. The caller has checked the header of a qcow2 file."""
     with open(path, 'rb') as file:
-        return struct.unpack_from('>Q', file.read(32), 24)[0]
+        return file.seek(0, os.SEEK_END) if disk_format == 'raw' else int.from_bytes(file.read(32)[24:])
