@@ -87,13 +87,6 @@ GuestDiagnostics = typing.TypedDict('GuestDiagnostics', {
     'guest_interfaces': typing.NotRequired[list[GuestInterface]]})
 
 
-class Destination(typing.TypedDict):
-    """Destination host of a migration: its name and, if known, the address to connect to."""
-
-    host: str | None
-    address: str | None
-
-
 @dataclasses.dataclass
 class NodeResources:
     """Resources of one node, stored as a row of compute_nodes. Sizes are in MiB (``_mb``) and GiB (``_gb``).
@@ -622,7 +615,7 @@ class LiveMigration(typing.Protocol):
         After a crash the caller repeats the call, or calls ``rollback_live_migration``.
         """
 
-    def live_migrate(self, context: RequestContext, instance: Instance, destination: Destination,
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: str | None,
                      facts: MigrationFacts, progress: Callable[[dict[str, int]], None]) -> None:
         """At the source: migrate the guest. Return when the guest runs only at the destination.
 

@@ -167,7 +167,7 @@ class LiveMigration:
                 facts = host.moves.prepare_live_migration(ctx, migration_id=migration.id)
                 self._obey(server, self._report(ctx, migration, {'status': 'running'}))
                 host.driver_with(virt.LiveMigration).live_migrate(
-                    ctx, server, {'host': migration.dest_compute, 'address': migration.dest_host}, facts,
+                    ctx, server, migration.dest_compute, facts,
                     _Throttle(lambda values: self._obey(server, self._report(ctx, migration, values))))
             except exception.InstanceChanged as error:
                 # the server was deleted, or the migration was abandoned: the conductor must clean up the destination

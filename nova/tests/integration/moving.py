@@ -149,8 +149,7 @@ class Hosts:
         """The whole of a live migration, with the rollback of one that fails."""
         facts = self.prepare(source, dest, instance, vifs, **values)
         try:
-            self.live(source).live_migrate(None, instance, {'host': dest, 'address': self.address(dest)}, facts,
-                                           progress)
+            self.live(source).live_migrate(None, instance, dest, facts, progress)
         except Exception:
             self.live(dest).rollback_live_migration(None, instance, [], facts)
             self.drivers[dest].destroy(None, instance, [])

@@ -189,8 +189,7 @@ def test_a_compute_that_restarts_ends_what_it_had_begun(fleet):
 
     def sends():
         try:
-            driver.features[contract.LiveMigration].live_migrate(None, instance, {'host': TWO,
-                                                                                  'address': fleet.address(TWO)}, facts,
+            driver.features[contract.LiveMigration].live_migrate(None, instance, TWO, facts,
                                                                  at_first(begun.set))
         except exception.NovaException as error:
             ended.append(error)
@@ -337,8 +336,7 @@ def test_a_guest_that_runs_there_already_is_seen_over_by_a_compute_that_was_kill
     fleet.make_driver(ONE, **POST_COPY)
     instance = slow_guest(fleet)
     facts = fleet.prepare(ONE, TWO, instance)
-    words = [{**fleet.options_of(ONE), **POST_COPY}, ONE, instance.uuid, {'host': TWO, 'address': fleet.address(TWO)},
-             facts]
+    words = [{**fleet.options_of(ONE), **POST_COPY}, ONE, instance.uuid, TWO, facts]
     try:
         with subprocess.Popen([sys.executable, '-c', SENDER], stdin=subprocess.PIPE, text=True) as sender:
             sender.stdin.write(json.dumps(words))

@@ -32,8 +32,7 @@ class Rig:
         return self.destination.pre_live_migration(None, self.instance, [{'id': 'port'}], [], facts)
 
     def migrate(self, facts, progress=None):
-        self.source.live_migrate(None, self.instance, {'host': 'host2', 'address': None}, facts,
-                                 progress or self.reports.append)
+        self.source.live_migrate(None, self.instance, 'host2', facts, progress or self.reports.append)
 
     def where(self):
         return [each.host for each in (self.here, self.there) if self.instance.uuid in each.guests()]

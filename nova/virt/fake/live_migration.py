@@ -64,7 +64,7 @@ class LiveMigration:
                 'networks': [vif['id'] for vif in network_info], 'numa_topology': facts.get('numa_topology')}
             return facts
 
-    def live_migrate(self, context: RequestContext, instance: Instance, destination: driver.Destination,
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: str | None,
                      facts: driver.MigrationFacts, progress: Callable[[dict[str, int]], None]) -> None:
         job = self.jobs[instance.uuid] = _Job(self.machine.delays.get('live_migrate', 0), instance)
         try:
@@ -75,7 +75,7 @@ class LiveMigration:
                     raise exception.MigrationAborted(instance_id=instance.uuid)
             progress(job.progress())
             self.machine.fail('live_migrate')
-            self._send(instance.uuid, (self._wire[0], destination['host'] or ''))
+            self._send(instance.uuid, (self._wire[0], destination or ''))
         finally:
             self.jobs.pop(instance.uuid, None)
 

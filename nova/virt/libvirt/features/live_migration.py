@@ -252,7 +252,7 @@ class LiveMigration:
 
     # ---- at the source ----
 
-    def live_migrate(self, context: RequestContext, instance: Instance, destination: driver.Destination,
+    def live_migrate(self, context: RequestContext, instance: Instance, destination: str | None,
                      facts: driver.MigrationFacts, progress: post_copy.Report) -> None:
         uuid, copied = instance.uuid, facts['block_migration']
         guest = self._guests.record(uuid)
@@ -260,9 +260,9 @@ class LiveMigration:
         with self._guests.operation(uuid):
             try:
                 if not copied:
-                    shared_storage.hand_over(self._storage, guest, destination['host'])
+                    shared_storage.hand_over(self._storage, guest, destination)
                 elif any(disk.source for disk in guest.disks):
-                    self._storage.owners.promise(uuid, destination['host'])
+                    self._storage.owners.promise(uuid, destination)
                 self._send(job, guest, facts, progress)
             except BaseException:
                 self._storage.owners.promise(uuid, None)
