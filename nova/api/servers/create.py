@@ -69,17 +69,18 @@ def read_plan(req: api_request.Request) -> create_plan.Plan:
 
 @hooks.add_hook('create_instance')
 def create(req: api_request.Request) -> Document | Response:
+    _least, most = server_spec.counts(req.body['server'])
+    names = [req.adopts] if req.adopts else [req.new_uuid() for _ in range(most)]
+    if req.attempt is not None and req.attempt.again:         # before the plan: the first attempt holds its volumes
+        answer = _begun_before(req, names, req.body['server'])
+        if answer is not None:
+            return answer
     plan = read_plan(req)
     server, spec, cell = plan.server, plan.spec, req.services.cells.default
     password = server.get('adminPass') or server_spec.password()
     reservation_id, now = server_spec.reservation_id(server.get('metadata', {}), req.of_ec2), utils.utcnow()
-    names = [req.new_uuid() for _ in range(plan.most)]
     if req.adopts:
-        names, spec['adopts'] = [req.adopts], True
-    if req.attempt is not None and req.attempt.again:
-        answer = _begun_before(req, names, server)
-        if answer is not None:
-            return answer
+        spec['adopts'] = True
     req.services.builds.admit(req.services.cells, req.project_id, plan.most)
     log.about(names[0])
     began = time.monotonic()

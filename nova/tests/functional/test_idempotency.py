@@ -130,6 +130,30 @@ def test_repeated_request_after_a_crash_completes_a_partly_stored_server(cloud, 
     assert cloud.row(half.pop())['vm_state'] == 'building'
 
 
+@pytest.mark.threads
+@pytest.mark.parametrize('where', ['_accepted', '_insert'])
+def test_repeated_request_after_a_crash_finds_its_volume_reserved(cloud, monkeypatch, where):
+    volume_id = cloud.add_volume()
+    body = cloud.body(block_device_mapping_v2=[{'source_type': 'volume', 'destination_type': 'volume',
+                                                'uuid': volume_id, 'boot_index': -1}])
+    break_off(cloud, monkeypatch, where, body)
+    assert cloud.services.volumes.get(cloud.owner, volume_id)['status'] == 'reserved'
+    made = uuids(cloud)
+    answer = create(cloud, 'one', body)
+    assert answer.status == 202 and {answer.json['server']['id']} == made == uuids(cloud)
+    assert cloud.services.volumes.get(cloud.owner, volume_id)['status'] == 'reserved'
+    assert cloud.services.volumes.attachments_of(cloud.owner, made.pop()) and cloud.row(answer.json['server']['id'])
+
+
+def test_repeated_request_after_a_crash_needs_no_key_pair(cloud, monkeypatch):
+    assert cloud.client().post('/os-keypairs', {'keypair': {'name': 'mine'}}).status == 200
+    body = cloud.body(key_name='mine')
+    break_off(cloud, monkeypatch, '_accepted', body)
+    assert cloud.client().delete('/os-keypairs/mine').status == 202
+    answer = create(cloud, 'one', body)
+    assert answer.status == 202 and {answer.json['server']['id']} == uuids(cloud)
+
+
 @pytest.mark.parametrize('committed', [True, False], ids=['committed', 'not'])
 def test_a_server_whose_commit_nobody_answered_is_made_once(cloud, committed):
     """Its mapping was taken back, and the row, if it was there, was a server that its list alone knew; the key was

@@ -39,7 +39,7 @@ class Killed(BaseException):
     """What a process that ends there would be."""
 
 
-def break_off(cloud, monkeypatch, where):
+def break_off(cloud, monkeypatch, where, body=None):
     """Serve a request up to a function, ``casts.send`` or one of server_create, and let the key's row be as a killed
     process leaves it.
     """
@@ -51,10 +51,10 @@ def break_off(cloud, monkeypatch, where):
         if where == '_insert':
             patch.setattr(server_create, '_give_back', lambda *_args: None)
         with pytest.raises(Killed):
-            create(cloud, 'one')
+            create(cloud, 'one', body)
     (row,) = rows(cloud)
     assert row['answer'] is None
-    assert create(cloud, 'one').fault[2].endswith('still in progress.')
+    assert create(cloud, 'one', body).fault[2].endswith('still in progress.')
     with cloud.api_db.writer() as conn:
         conn.execute(sa.update(KEYS).values(
             attempted_at=utils.utcnow() - datetime.timedelta(seconds=attempts.ABANDONED_S + 1)))
