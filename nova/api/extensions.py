@@ -39,13 +39,14 @@ OWNER = 'rule:admin_or_owner'
 _ALIAS = re.compile(r'[a-z]([a-z0-9~-]*[a-z0-9])?')
 _CODES = (400, 401, 403, 404, 409)
 
-# operation -> (HTTP method, path, action, key in the body); the hook gets the value of this key
+# operation -> (HTTP method, path below each of SERVERS, action, key in the body); the hook gets the value of this key
 SERVER_HOOKS = {
-    'create': ('POST', '/servers', None, 'server'),
-    'update': ('PUT', '/servers/{id}', None, 'server'),
-    'rebuild': ('POST', '/servers/{id}/action', 'rebuild', 'rebuild'),
-    'resize': ('POST', '/servers/{id}/action', 'resize', 'resize'),
+    'create': ('POST', '', None, 'server'),
+    'update': ('PUT', '/{id}', None, 'server'),
+    'rebuild': ('POST', '/{id}/action', 'rebuild', 'rebuild'),
+    'resize': ('POST', '/{id}/action', 'resize', 'resize'),
 }
+SERVERS = ('/servers', '/os-volumes_boot')          # the second path is an alias
 
 # method of a controller -> (HTTP method, whether it has a member ID, whether it has a body)
 _METHODS = {
@@ -172,8 +173,9 @@ class Plugins:
         self.rows: list[Route] = []
         self.extensions: dict[str, V3APIExtensionBase] = {}
         self.rules: dict[str, str] = {}
-        self._hooks = {SERVER_HOOKS[name][:3]: (f'server_{name}', SERVER_HOOKS[name][3], found)
-                       for name, found in hooks.items() if found}
+        self._hooks = {(method, servers + path, action_name): (f'server_{name}', key, hooks[name])
+                       for name, (method, path, action_name, key) in SERVER_HOOKS.items() if hooks.get(name)
+                       for servers in SERVERS}
         for each in extensions:
             self._add(each)
 

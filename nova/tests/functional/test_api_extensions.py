@@ -78,14 +78,15 @@ def test_extension_adds_a_server_action(cloud):
     assert cloud.client().post(f'/servers/{uuid}/action', {'example-other': {}}).status == 400
 
 
-def test_extension_hooks_change_and_refuse_servers(cloud):
+@pytest.mark.parametrize('servers_path', extensions.SERVERS)
+def test_extension_hooks_change_and_refuse_servers(cloud, servers_path):
     user, uuid = cloud.client(), cloud.add_server()
     body = cloud.body()
-    made = user.post('/servers', body).json['server']['id']
+    made = user.post(servers_path, body).json['server']['id']
     assert user.get(f'/servers/{made}').json['server']['name'] == 'example-' + body['server']['name']
-    assert user.put(f'/servers/{uuid}', {'server': {'name': 'other'}}).json['server']['name'] == 'example-other'
+    assert user.put(f'{servers_path}/{uuid}', {'server': {'name': 'other'}}).json['server']['name'] == 'example-other'
     for action in ({'rebuild': {'imageRef': cloud.image_id}}, {'resize': {'flavorRef': '1'}}):
-        answer = user.post(f'/servers/{uuid}/action', action)
+        answer = user.post(f'{servers_path}/{uuid}/action', action)
         assert answer.fault[:2] == ('forbidden', 403) and 'This deployment' in answer.fault[2]
 
 
