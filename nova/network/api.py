@@ -2,7 +2,8 @@
 
 This module accesses the API database directly, without RPC calls to the embedded network service.
 """
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+import contextlib
 from typing import Any, Literal
 
 from oslo_config.cfg import ConfigOpts
@@ -83,14 +84,26 @@ class API:
                 self._rules.check_new_port(conn, context, project_id, network, None)
             if not chosen and requested == 'auto':
                 self._rules.check(conn, context, 'get_auto_allocated_topology', {'project_id': project_id})
+                with _as_invalid_request():
+                    topology.check(conn)
             secured = [_are_used(network, groups) for network in found]
             self._check_room(conn, project_id, room, count * len(chosen))
             marked = self._marked(conn, chosen, {}, usable, guarantees)
             if marked is not chosen:
                 requested = marked
-        if not chosen and requested == 'auto':
-            self._make_topology(project_id)
         return selection.CheckedNetworks(requested, any(secured) or not secured)
+
+    def ensure_network(self, context: RequestContext) -> None:
+        """Create a network for the caller's project if the project cannot use any network.
+
+        :raises NetworkRequestInvalid: the administrator has not prepared automatic allocation, or a quota is exceeded
+        """
+        project_id = nova_context.the_project(context.project_id)
+        with self.api_db.reader() as conn:
+            usable = self._usable(conn, context, project_id)
+        if not selection.choose(usable):
+            with _as_invalid_request():
+                self.api_db.run(ipam.retry_on_duplicate(topology.make), Deps(self.conf, self.api_db), project_id)
 
     def _check_room(self, conn: Connection, project_id: str, room: int | None, wanted: int) -> None:
         """Check the quota of ports.
@@ -141,17 +154,6 @@ class API:
         """Return {id: row} of the ports that the caller may read."""
         rows = list(ports.seen(conn, context, idents).values())
         return {row['id']: row for row in self._rules.readable(conn, context, 'get_port', rows, True)}
-
-    def _make_topology(self, project_id: str) -> None:
-        """Create a network for a project without networks.
-
-        :raises NetworkRequestInvalid: the administrator has not prepared automatic allocation
-        """
-        try:
-            self.api_db.run(ipam.retry_on_duplicate(topology.make), Deps(self.conf, self.api_db), project_id)
-        except (faults.AutoAllocationFailure, faults.OverQuota) as error:
-            raise exception.NetworkRequestInvalid(
-                reason=f'no network is available to the project, and none can be created: {error.message}') from None
 
     def _check_all(self, conn: Connection, context: RequestContext, requested: list[PortRequest], count: int,
                    guaranteed: bool, groups: Collection[str]) -> selection.CheckedNetworks:
@@ -373,6 +375,16 @@ class API:
             rows = self._rules.readable(conn, context, 'get_port', ports.of_device(conn, instance_uuid), True)
             fixed = networks.addresses_of(conn, [row['id'] for row in rows])
         return [{**row, 'fixed_ips': fixed.get(row['id'], [])} for row in rows]
+
+
+@contextlib.contextmanager
+def _as_invalid_request() -> Iterator[None]:
+    """Raise NetworkRequestInvalid if no network can be created for the project."""
+    try:
+        yield
+    except (faults.AutoAllocationFailure, faults.OverQuota) as error:
+        raise exception.NetworkRequestInvalid(
+            reason=f'no network is available to the project, and none can be created: {error.message}') from None
 
 
 def _named(requests: list[PortRequest], name: Literal['network_id', 'port_id']) -> set[str]:

@@ -19,7 +19,7 @@ SINGULAR = {'networks': 'network', 'subnets': 'subnet', 'ports': 'port', 'securi
 ADMIN_ONLY = ('binding:host_id', 'binding:profile', 'binding:vif_type', 'binding:vif_details', 'resource_request')
 NO_TOKEN = 'notused'                 # what keystoneauth1 sends when auth_type is none
 ALIASES = ['binding', 'binding-extended', 'router', 'quota_details', 'security-group', 'standard-attr-revisions',
-           'revision-if-match', 'port-security']
+           'revision-if-match', 'port-security', 'auto-allocated-topology']
 
 
 class Refused(Exception):
@@ -112,6 +112,9 @@ class Neutron:
             return {'quota': {'port': {'limit': self.quota, 'used': used, 'reserved': 0}}}
         if len(path) > 2 and path[0] == 'ports' and path[2] == 'bindings':
             return self._binding(method, path[1], path[3:], body, project)
+        if path[0] == 'auto-allocated-topology':
+            made = 'dry-run=pass' if query.get('fields') == ['dry-run'] else self._topology(path[1])
+            return {'auto_allocated_topology': {'id': made, 'tenant_id': path[1]}}
         kind = path[0]
         if kind not in SINGULAR:
             raise Refused(404, 'HTTPNotFound')
@@ -177,6 +180,12 @@ class Neutron:
             values = {**dict.fromkeys(('protocol', 'port_range_min', 'port_range_max', 'remote_ip_prefix',
                                        'remote_group_id')), **values, 'project_id': group['project_id']}
         return self._insert(kind, values)
+
+    def _topology(self, project):
+        for row in self.rows['networks'].values():
+            if (row['project_id'], row['name']) == (project, 'auto_allocated_network'):
+                return row['id']
+        return self.network(project, name='auto_allocated_network')
 
     def _default_group(self, project):
         for row in self.rows['security-groups'].values():

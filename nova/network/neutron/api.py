@@ -76,6 +76,11 @@ class API:
         return selection.CheckedNetworks(requested, any(secured), self._devices(context, ports.values()),
                                          tuple(sorted(set(known.values()))))
 
+    def ensure_network(self, context: RequestContext) -> None:
+        project_id = str(context.project_id)
+        if network_selection.default_network(self.neutron, context, project_id) is None:
+            network_selection.topology(self.neutron, context, project_id, dry_run=False)
+
     def _devices(self, context: RequestContext, ports: Collection[Port]) -> tuple[pci.Request, ...]:
         """Return requests for the PCI devices that ports need on a host.
 

@@ -75,7 +75,7 @@ class NeutronManager:
         ctx = network_selection.system(context)
         there = {vifs.profile(port).get(vifs.POSITION): port for port in self._ports(ctx, instance.uuid)}
         if requested_networks is None or isinstance(requested_networks, str):
-            requests = [] if there else self._default(ctx, instance.project_id, requested_networks == 'auto')
+            requests = [] if there else self._default(ctx, instance.project_id)
         else:
             requests = selection.normalized(requested_networks) or []
         networks = self._networks(ctx, instance.project_id, requests)
@@ -91,16 +91,10 @@ class NeutronManager:
         ports = [self._move(ctx, port, instance, host) for port in there.values()]
         return self._vifs(ctx, ports)
 
-    def _default(self, ctx: nova_context.RequestContext, project_id: str,
-                 auto: bool) -> list[PortRequest]:
+    def _default(self, ctx: nova_context.RequestContext, project_id: str) -> list[PortRequest]:
         """Return the port requests of a server without requested networks."""
         network = network_selection.default_network(self.neutron, ctx, project_id)
-        ident = network['id'] if network else None
-        if ident is None and auto:
-            ident = network_selection.topology(self.neutron, ctx, project_id, dry_run=False)
-            if ident is None:
-                raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
-        return selection.normalized([{'network_id': ident}] if ident else []) or []
+        return selection.normalized([{'network_id': network['id']}] if network else []) or []
 
     def _networks(self, ctx: nova_context.RequestContext, project_id: str,
                   requests: list[PortRequest]) -> dict[str, Network]:

@@ -467,6 +467,18 @@ def test_servers_show_the_groups_of_their_ports(cloud, neutron):
     del neutron.rows['networks'][network]
 
 
+def test_server_with_auto_network_gets_a_new_network(cloud, neutron, monkeypatch):
+    for row in neutron.rows['networks'].values():
+        monkeypatch.setitem(row, 'admin_state_up', False)
+    made = cloud.demo.boot(cloud.image, networks='auto', version='2.37')['id']
+    cloud.demo.wait_for(made)
+    port, = neutron.ports(device_id=made)
+    assert neutron.rows['networks'][port['network_id']]['name'] == 'auto_allocated_network'
+    cloud.demo.delete(f'/servers/{made}')
+    cloud.demo.wait_for(made, 'DELETED')
+    del neutron.rows['networks'][port['network_id']]
+
+
 def test_a_server_moves_in_a_cloud(cloud, neutron):
     network = neutron.network(cloud.boss.project_id, '10.7.0.0/24')
     made = cloud.boss.boot(cloud.image, networks=[{'uuid': network}], host='host1')['id']

@@ -10,10 +10,15 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
+from nova import context
 from nova import exception
 from nova import utils
 from nova.cmd.manage import main as manage
 from nova.db.tables import cell as tables_cell
+from nova.db.tables import network as tables_network
+from nova.network.rest import networks
+from nova.network.rest import request
+from nova.network.rest import subnet_pools
 from nova.scheduler import interface
 from nova.tests import core
 from nova.tests.functional import base
@@ -84,6 +89,41 @@ def test_nothing_is_written(cloud):
         assert cloud.explain(body)['choices']
     cloud.explain(cloud.body(flavorRef='nope'), code=400)
     assert cloud.everything() == before and len(cloud.conductor.sent) == messages
+
+
+def _prepare_automatic_networks(conn, conf, api_db):
+    """Leave the project no network to use; let it get one automatically."""
+    deps, admin = request.Deps(conf, api_db), context.admin_context()
+    conn.execute(sa.update(tables_network.networks).values(shared=False, project_id='f' * 32))
+
+    def make(kind, **values):
+        return kind.create(conn, deps, admin, kind.parse({**values, 'project_id': 'f' * 32}, 'create'))
+    public = make(networks.NETWORKS, **{'name': 'public', 'router:external': True, 'is_default': True})
+    make(networks.SUBNETS, network_id=public, cidr='172.24.4.0/24', ip_version=4)
+    make(subnet_pools.POOLS, name='ten', prefixes=['10.0.0.0/8'], shared=True, is_default=True)
+
+
+def _networks(cloud):
+    """Return the names of the project's networks."""
+    c = tables_network.networks.c
+    with cloud.api_db.reader() as conn:
+        return conn.execute(sa.select(c.name).where(c.project_id == base.PROJECT)).scalars().all()
+
+
+def test_automatic_network_is_created_for_servers_and_not_for_explanations(cloud):
+    cloud.api_db.run(_prepare_automatic_networks, cloud.conf, cloud.api_db)
+    user, body = cloud.client(version='2.37'), cloud.body(networks='auto')
+    assert cloud.explain(body, version='2.37')['choices']
+    assert _networks(cloud) == []
+    assert user.post('/servers', body).status == 202
+    assert _networks(cloud) == ['auto_allocated_network']
+
+
+def test_refused_server_gets_no_automatic_network(cloud):
+    cloud.api_db.run(_prepare_automatic_networks, cloud.conf, cloud.api_db)
+    cloud.admin().put(f'/os-quota-sets/{base.PROJECT}', {'quota_set': {'instances': 0}})
+    assert cloud.client(version='2.37').post('/servers', cloud.body(networks='auto')).status == 403
+    assert _networks(cloud) == []
 
 
 def test_the_project_s_quota_is_not_asked(cloud):
