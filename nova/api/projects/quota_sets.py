@@ -149,7 +149,13 @@ def _refuse_above_project(wanted: dict[str, int], limits: Mapping[str, int]) -> 
 
 
 def delete(req: api_request.Request, id: str) -> None:
-    req.services.api_db.run(quotas.delete_limits, id, req.query.one('user_id'))
+    user_id = req.query.one('user_id')
+
+    def run(conn: engine.Connection) -> None:
+        quotas.delete_limits(conn, id, user_id)
+        if user_id is None and not req.has('no_proxies'):
+            db_limits.remove(conn, id, proxied_limits.NAMES.values())
+    req.services.api_db.run(run)
 
 
 def _class_limits(conn: engine.Connection, req: api_request.Request, id: str) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Network quotas of projects that an administrator has set."""
 import functools
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -50,11 +51,16 @@ def every(conn: sa.Connection) -> dict[str, dict[str, int]]:
 
 def replace(conn: sa.Connection, project_id: str, limits: dict[str, int]) -> None:
     """Set these limits of a project; its other limits are unchanged."""
-    c = t.limits.c
     if limits:
-        conn.execute(sa.delete(t.limits).where(c.project_id == project_id, c.resource.in_(list(limits))))
+        remove(conn, project_id, limits)
         conn.execute(sa.insert(t.limits), [{'project_id': project_id, 'resource': name, 'hard_limit': limit}
                                            for name, limit in limits.items()])
+
+
+def remove(conn: sa.Connection, project_id: str, resources: Collection[str]) -> None:
+    """Remove the limits of a project for these resources."""
+    c = t.limits.c
+    conn.execute(sa.delete(t.limits).where(c.project_id == project_id, c.resource.in_(resources)))
 
 
 def forget(conn: sa.Connection, project_id: str) -> None:

@@ -331,6 +331,7 @@ def test_limits_of_networks_are_the_network_services(tmp_path):
     refused = _set(api, {'security_groups': 0, 'fixed_ips': 50, 'cores': 30}, version='2.35')
     assert refused.status == 400 and 'security_groups must be greater than or equal' in str(refused.json)
     assert api.client().get(path).json['quota_set']['fixed_ips'] == -1
+    api.api_db.run(limits.replace, base.PROJECT, {'network': 5})          # set by the Networking API
     wanted = {'security_groups': 99, 'fixed_ips': 50, 'floating_ips': 4, 'security_group_rules': 5}
     changed = _set(api, wanted, version='2.35')
     assert changed.status == 200 and changed.json['quota_set'].items() >= wanted.items(), changed.json
@@ -338,13 +339,19 @@ def test_limits_of_networks_are_the_network_services(tmp_path):
     assert api.client().get('/limits', version='2.35').json['limits']['absolute']['maxSecurityGroupRules'] == 5
     with api.api_db.reader() as conn:                       # what the network service enforces
         assert limits.of(conn, base.PROJECT) == {
-            'security_group': 99, 'port': 50, 'floatingip': 4, 'security_group_rule': 5}
+            'network': 5, 'security_group': 99, 'port': 50, 'floatingip': 4, 'security_group_rule': 5}
     assert _set(api, {'security_groups': 0, 'force': True}, version='2.35').json['quota_set']['security_groups'] == 0
     for refused in (_set(api, {'security_groups': 3}, version='2.35', query='?user_id=u'),
                     api.admin().put('/os-quota-class-sets/default', {'quota_class_set': {'fixed_ips': 3}})):
         assert refused.status == 400 and 'whole projects' in str(refused.json)
     assert _set(api, {'security_groups': 0, 'cores': 9}, version='2.35', query='?user_id=u').status == 200
     assert 'security_groups' not in api.client().get(f'/os-quota-sets/{base.PROJECT}', version='2.36').json['quota_set']
+    for version, query, left in (('2.36', '', 50), ('2.35', '?user_id=u', 50), ('2.35', '', -1)):
+        assert api.admin().delete(path + query, version=version).status == 202
+        assert api.client().get(path, version='2.35').json['quota_set']['fixed_ips'] == left
+    assert api.client().get(path, version='2.35').json['quota_set']['security_groups'] == 7
+    with api.api_db.reader() as conn:
+        assert limits.of(conn, base.PROJECT) == {'network': 5}
     api.close()
 
 
