@@ -88,7 +88,7 @@ def parse(lines: Iterable[str]) -> tuple[Limit, ...]:
         if verb not in VERBS or unit not in UNITS:
             raise exception.InvalidInput(f'[api] rate_limits: "{line}" must start with {", ".join(VERBS)} and end '
                                          f'with {", ".join(UNITS)}.')
-        if not (value.isascii() and value.isdigit() and 0 < int(value[:10]) <= UNITS[unit] * MICRO):
+        if not (value.isascii() and value.isdigit() and len(value) <= 11 and 0 < int(value) <= UNITS[unit] * MICRO):
             raise exception.InvalidInput(f'[api] rate_limits: {value} in "{line}" is not a valid number of requests.')
         _check_regex(line, regex)
         limits.append(Limit(verb, uri, regex, int(value), unit))

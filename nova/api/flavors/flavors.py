@@ -138,7 +138,7 @@ def _whole(query: params.QueryValues, name: str) -> int | None:
     text = query.one(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit()) or int(text[:11]) > params.MAX_INT:
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) > params.MAX_INT:
         raise exception.BadRequest(f'Invalid {name} filter [{text[:40]}]')
     return int(text)
 

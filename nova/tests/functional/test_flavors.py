@@ -93,6 +93,8 @@ def test_flavors_are_filtered_and_sorted(api):
     assert _ids(client, '?name=f-_2', version='2.102') == []
     assert client.get('/flavors?name=f2', version='2.101').status == 400
     assert client.get('/flavors?sort_key=rxtx_factor', version='2.102').status == 400
+    for text in ('0' * 11 + '9' * 22, '0' * 5000, '2147483648'):
+        assert client.get(f'/flavors?minRam={text}').status == 400
 
 
 @pytest.mark.parametrize('order', ['', 'sort_key=memory_mb&sort_dir=desc&', 'sort_key=description&',

@@ -167,7 +167,8 @@ def test_processes_count_together(api):
 
 
 @pytest.mark.parametrize('line', ['POST *', 'HEAD * .* 1 MINUTE', 'GET * ( 1 MINUTE', 'GET * .* 0 MINUTE',
-                                  'GET * .* x MINUTE', 'GET * .* 1 YEAR', 'GET * .* -1 DAY'])
+                                  'GET * .* x MINUTE', 'GET * .* 1 YEAR', 'GET * .* -1 DAY',
+                                  'GET * .* 00000000019999999999 MINUTE'])
 def test_a_wrong_row_is_refused_at_the_start(line):
     with pytest.raises(exception.InvalidInput, match='rate_limits'):
         rate_limits.parse([line])
