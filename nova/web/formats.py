@@ -13,6 +13,7 @@ import jsonschema
 
 CHECKER = jsonschema.FormatChecker(formats=())
 
+MAX_FLOAT = 3.40282e+38   # of a column of single precision
 MAX_REGEX = 255           # maximum length of a regular expression in a list filter
 _MAC = re.compile(r'[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\Z')
 _DIGITS = re.compile(r'[0-9]+\Z', re.ASCII)
@@ -29,6 +30,7 @@ SENTENCES = {
     'base64': "It is not 'base64'.",
     'digits': 'It is not a whole number.',
     'signed': 'It is not a whole number.',
+    'factor': f'It is not a positive number up to {MAX_FLOAT}.',
     'regex': 'It is not a regular expression.',
 }
 
@@ -64,6 +66,14 @@ def signed(value: str) -> bool:
     return bool(_SIGNED.match(value))
 
 
+def _factor(value: str) -> bool:
+    """Return False for a text that is a number out of bounds: JSON Schema applies its bounds to numbers only."""
+    try:
+        return 0 < float(value) <= MAX_FLOAT
+    except ValueError:
+        return True               # a pattern reports the error
+
+
 def _parses(parser: Callable[[str], object], value: str) -> bool:
     try:
         parser(value)
@@ -94,6 +104,7 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     'regex': lambda value: len(value) <= MAX_REGEX and _parses(re.compile, value),
     'digits': _DIGITS.match,
     'signed': signed,
+    'factor': _factor,
 }
 
 

@@ -38,7 +38,7 @@ _FORMATS = {
     'az_name': {'pattern': r'^[^:\s]([^:]*[^:\s])?$'},
     'az_name_with_leading_trailing_spaces': {'pattern': r'^[^:]*[^:\s][^:]*$'},
     'digits': {'pattern': '^[0-9]+$'}, 'signed': {'pattern': '^-?[0-9]+$'},
-    'base64': {'contentEncoding': 'base64'}, 'printable': {},
+    'base64': {'contentEncoding': 'base64'}, 'printable': {}, 'factor': {},
     'mac-address': {'pattern': '^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$'},
     'cidr': {'pattern': '^[0-9a-fA-F.:]+/[0-9]+$'},
 }

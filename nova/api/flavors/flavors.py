@@ -14,6 +14,7 @@ from nova.db.audit import log
 from nova.db.projects import flavors
 from nova.db.tables.rows import FlavorsRow
 from nova.json_types import JsonDocument
+from nova.web import formats
 from nova.web import params
 from nova.web.fields import Field
 from nova.web.fields import Fields
@@ -47,8 +48,8 @@ VIEW = SUMMARY + Fields(
 _ID = params.Type({'type': ['string', 'number', 'null'], 'minLength': 1, 'maxLength': 255,
                    'pattern': r'^(?! )[a-zA-Z0-9. _-]+(?<! )$'},
                   convert=lambda value: None if value is None else str(value))
-_FACTOR = params.Type({'type': ['number', 'string'], 'pattern': r'^[0-9]+(\.[0-9]+)?$', 'minimum': 0,
-                       'exclusiveMinimum': 0, 'maximum': 3.40282e+38}, convert=float)
+_FACTOR = params.Type({'type': ['number', 'string'], 'pattern': r'^[0-9]+(\.[0-9]+)?$', 'format': 'factor',
+                       'minimum': 0, 'exclusiveMinimum': 0, 'maximum': formats.MAX_FLOAT}, convert=float)
 
 CREATE = params.document(
     'flavor', params.Param('name', params.NAME, required=True),

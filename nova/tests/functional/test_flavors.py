@@ -82,6 +82,13 @@ def test_private_flavors_are_hidden_from_others(api):
     assert admin.get('/flavors/theirs').status == 200
 
 
+@pytest.mark.parametrize('factor', ['0', 0, '0.0', '9' * 400, '3.5e38', '4' + '0' * 38, -1, 'x'])
+def test_rxtx_factor_out_of_bounds_is_refused(api, factor):
+    answer = api.admin().post('/flavors', {'flavor': {'name': 'f', 'ram': 1, 'vcpus': 1, 'disk': 1,
+                                                      'rxtx_factor': factor}})
+    assert answer.status == 400 and 'rxtx_factor' in answer.fault[2]
+
+
 def test_flavors_are_filtered_and_sorted(api):
     for number, ram in ((1, 64), (2, 512), (3, 2048)):
         _create(api, f'f{number}', ram=ram, disk=10 - number)
