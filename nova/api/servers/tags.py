@@ -1,6 +1,7 @@
 """/servers/{id}/tags, since 2.26: at most 50 tags of at most 60 characters, without '/' and ','."""
 from collections.abc import Callable
 
+from nova import actions
 from nova import exception
 from nova.api import notifications
 from nova.api import request as api_request
@@ -15,6 +16,7 @@ from nova.web.request import Response
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-server-tags:'
+_CONDITIONS = actions.ACTIONS['metadata'].conditions          # the states are the same
 MAX_TAGS = 50
 MAX_LENGTH = 60
 
@@ -79,7 +81,11 @@ def _change(req: api_request.Request, server_id: str, rule: str, change: Callabl
 
 def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, rule: str,
            change: Callable[[list[str]], list[str]]) -> list[str]:
-    tags = server_fields.tags(server_lookup.locked_row(req, conn, server_id, _RULE + rule))
+    row = server_lookup.locked_row(req, conn, server_id, _RULE + rule)
+    if not _CONDITIONS.allows(row['vm_state'], row['task_state']):
+        raise exception.InstanceInvalidState(attr='vm_state', instance_id=server_id, state=row['vm_state'],
+                                             method='update tags')
+    tags = server_fields.tags(row)
     instances.update(conn, server_id, {'tags': server_spec.joined_tags(change(tags))})
     return tags
 

@@ -1,6 +1,7 @@
 """Actions and sub-resources of one server: what is stored, sent, answered and refused."""
 import pytest
 
+from nova import states
 from nova.api.server_actions import rebuild
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
@@ -304,6 +305,19 @@ def test_server_tags_are_managed_since_2_26(cloud, server_id):
     assert client.put(path + '/51st').status == 400
     assert client.delete(path + '/0').status == 204 and client.delete(path).status == 204
     assert client.get(path).json == {'tags': []}
+
+
+@pytest.mark.parametrize('vm_state', sorted(states.VM_STATES))
+def test_server_tags_change_in_the_states_of_metadata(cloud, server_id, vm_state):
+    client, path = cloud.client(version='2.26'), f'/servers/{server_id}/tags'
+    assert client.put(path, {'tags': ['old', 'older']}).status == 200
+    cloud.cell_db.run(instances.update, server_id, {'vm_state': vm_state, 'task_state': states.REBOOTING})
+    codes = [client.put(path + '/new').status, client.delete(path + '/old').status,
+             client.put(path, {'tags': ['a']}).status, client.delete(path).status]
+    if vm_state in (states.ACTIVE, states.PAUSED, states.SUSPENDED, states.STOPPED):
+        assert codes == [201, 204, 200, 204]
+    else:
+        assert codes == [409] * 4 and client.get(path).json == {'tags': ['old', 'older']}
 
 
 def test_server_addresses_are_listed_by_network(cloud, server_id):
