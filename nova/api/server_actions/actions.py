@@ -1,8 +1,8 @@
 """POST /servers/{id}/action: the actions of actions.ACTIONS that compute hosts perform."""
+import contextlib
 import uuid
 from collections.abc import Callable
 from typing import Any
-
 
 from nova import actions
 from nova import context as nova_context
@@ -246,7 +246,10 @@ def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: s
     row = begin(req, cell, server_id, action, {'image_id': image_id, **(arguments or {})})
     try:
         req.services.images.create(req.context, {'id': image_id, **image})
-    except Exception:
+    except Exception as error:
+        if isinstance(error, (exception.Unavailable, engine.CommitUnanswered)):            # the image may be stored
+            with contextlib.suppress(exception.NovaException):
+                req.services.images.delete(req.context, image_id)
         cell.db.run(tasks.cancel, req.context, server_id, action)
         raise
     return row, image_id

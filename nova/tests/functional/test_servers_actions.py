@@ -6,6 +6,7 @@ from nova.api.server_actions import rebuild
 from nova.db.servers import instance_actions
 from nova.db.servers import instances
 from nova.db.servers import request_specs
+from nova.tests import db_faults
 from nova.tests import server_rows
 from nova.tests.functional import base
 from nova.tests.functional import servers
@@ -195,6 +196,16 @@ def test_create_image_that_the_image_service_refuses_changes_nothing(cloud, serv
         assert len(instance_actions.by_instance(conn, server_id)) == recorded
     assert len(cloud.compute.sent) == sent
     assert [image['name'] for image in cloud.services.images.list(cloud.owner)] == ['cirros']
+
+
+@pytest.mark.parametrize('committed', [True, False])
+def test_create_image_without_an_answer_of_the_image_service_leaves_no_image(cloud, server_id, committed):
+    client = cloud.client()
+    db_faults.lose_commit(cloud.api_db, committed)
+    assert client.post(f'/servers/{server_id}/action', {'createImage': {'name': 'copy'}}).status == 503
+    assert [image['name'] for image in cloud.services.images.list(cloud.owner)] == ['cirros']
+    assert cloud.row(server_id)['task_state'] is None
+    assert client.post(f'/servers/{server_id}/action', {'createImage': {'name': 'copy'}}).status == 202
 
 
 @pytest.mark.parametrize('version, code', [('2.38', 403), ('2.39', 202)])
