@@ -134,6 +134,26 @@ def test_a_line_without_a_key_or_a_value_is_refused(line: str) -> None:
         assert said == f'The line "{line.strip()}" is not of the form key=value.'
 
 
+def test_command_and_terraform_describe_the_server_of_the_form() -> None:
+    values = VALUES | {'count': 3, 'tags': '', 'metadata': 'role = web\nhalf\nurl=${x}', 'source': 'new', 'size': 5,
+                       'ends': True}
+    found = run('{command, hcl}', 'data/server_form.js', f'''
+        const values = {json.dumps(values)};
+        return [command(values), hcl(values), command({{...values, source: 'volume', volume: 'v'}}),
+                hcl({{...values, metadata: ''}})];''')
+    assert isinstance(found, list)
+    command, hcl, of_volume, plain = found
+    assert '--min 3 --max 3' in command and '--boot-from-volume 5 --delete-on-termination' in command
+    assert '--block-device uuid=v,source_type=volume,boot_index=0,delete_on_termination=true' in of_volume
+    assert '--volume' not in of_volume and '--delete-on-termination' not in of_volume
+    assert '  metadata = {"role" = "web", "url" = "$${x}"}\n' in hcl and 'metadata' not in plain
+
+
+def test_cells_of_csv_are_quoted() -> None:
+    text = run('{csv}', 'core/csv.js', r'''return csv([['a', 'b,c'], ['d\re', 'f"g'], ['=1', -2], [null, 'h\ni']])''')
+    assert text == 'a,"b,c"\r\n"d\re","f""g"\r\n\'=1,-2\r\n,"h\ni"'
+
+
 def test_long_user_data_are_encoded() -> None:
     values = VALUES | {'user_data': '#cloud-config ä\n'}
     text = run('{body}', 'data/server_form.js', f'''

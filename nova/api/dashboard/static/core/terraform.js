@@ -11,6 +11,16 @@ class Expression {
 /** @param {string} text  as openstack_networking_network_v2.net.id */
 export const expression = text => new Expression(text);
 
+/** A map, which is written as an attribute; undefined without entries. @param {Record<string, any>} entries */
+export const map = entries =>
+  Object.keys(entries).length
+    ? expression(
+        `{${Object.entries(entries)
+          .map(([key, value]) => `${quoted(key)} = ${quoted(value)}`)
+          .join(', ')}}`,
+      )
+    : undefined;
+
 /** A quoted string of HCL: ${ and %{ begin templates there. @param {any} value */
 const quoted = value => JSON.stringify(String(value)).replace(/([$%])\{/g, '$1$1{');
 

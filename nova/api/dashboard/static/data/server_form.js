@@ -2,7 +2,7 @@
 import {openstack} from '../core/command.js';
 import * as options from '../core/options.js';
 import {may} from '../core/permissions.js';
-import {terraform} from '../core/terraform.js';
+import {map, terraform} from '../core/terraform.js';
 import {lines, pairs} from './common.js';
 
 /** @type {{title: string, folded?: boolean, service?: import('../core/api.js').Service, fields: import('../parts/form.js').Field[]}[]} */
@@ -156,7 +156,14 @@ export const command = values =>
     ['--flavor', values.flavor],
     ['--image', values.source !== 'volume' && values.image],
     ['--boot-from-volume', values.source === 'new' && values.size],
-    ['--volume', values.source === 'volume' && values.volume],
+    values.source === 'new' && values.ends && '--delete-on-termination',
+    ['--volume', values.source === 'volume' && !values.ends && values.volume],
+    [
+      '--block-device',
+      values.source === 'volume' &&
+        values.ends &&
+        `uuid=${values.volume},source_type=volume,boot_index=0,delete_on_termination=true`,
+    ],
     ...values.networks.map((/** @type {string} */ network) => ['--network', network]),
     ['--key-name', values.key],
     ...values.groups.map((/** @type {string} */ group) => ['--security-group', group]),
@@ -167,6 +174,7 @@ export const command = values =>
     ...lines(values.metadata).map(line => /** @type {[string, string]} */ (['--property', line])),
     values.user_data && '--user-data FILE',
     values.config_drive && '--use-config-drive',
+    ['--min', Number(values.count) > 1 && values.count],
     ['--max', Number(values.count) > 1 && values.count],
     ['', ''],
     values.name ? `'${values.name.replaceAll("'", "'\\''")}'` : 'NAME',
@@ -184,6 +192,7 @@ export const hcl = values =>
     config_drive: values.config_drive || undefined,
     user_data: values.user_data,
     tags: words(values.tags),
+    metadata: map(pairs(lines(values.metadata).filter(line => line.indexOf('=') > 0).join('\n'))),
     count: Number(values.count) > 1 ? Number(values.count) : undefined,
     network: values.networks.map((/** @type {string} */ uuid) => ({uuid})),
     ...(values.source === 'image'

@@ -1,6 +1,7 @@
 // The list of any resource: what its row in data/resources says. With an id in the address, the detail of one.
 import {html, useEffect, useMemo, useRef, useState} from '../core/html.js';
 import {all, call, nextMarker} from '../core/api.js';
+import {csv} from '../core/csv.js';
 import {useServerEvents} from '../core/events.js';
 import {offer} from '../core/here.js';
 import {useLoad, useSettled, useSoon} from '../core/load.js';
@@ -142,17 +143,9 @@ function useKept(key, otherwise) {
   ];
 }
 
-/** @param {any} value */
-const cell = value => {
-  const text = String(value ?? '');
-  const safe = /^[=+\-@\t\r]/.test(text) && !/^-?[\d.]+$/.test(text) ? `'${text}` : text; // no formula of a spreadsheet
-  return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-};
 /** @param {any[]} rows @param {import('../parts/table.js').Column[]} columns */
-const csv = (rows, columns) =>
-  [columns.map(column => cell(t(column.label))), ...rows.map(row => columns.map(column => cell(column.value(row))))]
-    .map(line => line.join(','))
-    .join('\r\n');
+const table = (rows, columns) =>
+  csv([columns.map(column => t(column.label)), ...rows.map(row => columns.map(column => column.value(row)))]);
 
 /** @param {{resource: Resource, page: any, query: URLSearchParams}} props */
 function Rows({resource, page, query}) {
@@ -257,7 +250,7 @@ function Rows({resource, page, query}) {
   const exported = (/** @type {string} */ kind) =>
     readMany(t('Export'), found =>
       save(
-        new Blob([kind === 'csv' ? csv(found, seen) : JSON.stringify(found, null, 1)], {type: kind === 'csv' ? 'text/csv' : 'application/json'}),
+        new Blob([kind === 'csv' ? table(found, seen) : JSON.stringify(found, null, 1)], {type: kind === 'csv' ? 'text/csv' : 'application/json'}),
         `${page.path}.${kind}`,
       ),
     );
