@@ -242,8 +242,9 @@ class BlockStorage:
         """Revert begin_detaching: the status of the volume is 'in-use' again."""
         raise NotImplementedError
 
-    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[str]:
-        """Return the ids of a server's attachments."""
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str,
+                       volume_id: str | None = None) -> Sequence[str]:
+        """Return the ids of a server's attachments; with ``volume_id`` only those of this volume."""
         raise NotImplementedError
 
     # ---- snapshots
@@ -301,5 +302,6 @@ class NoVolumes(BlockStorage):
     def detach(self, ctx: RequestContext, attachment_id: str) -> None:
         pass
 
-    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[str]:
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str,
+                       volume_id: str | None = None) -> Sequence[str]:
         return []

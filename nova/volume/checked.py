@@ -115,8 +115,9 @@ class CheckedVolumes(api.BlockStorage):
     def roll_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         self._backend.roll_detaching(ctx, volume_id)
 
-    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[str]:
-        return self._backend.attachments_of(ctx, instance_uuid)
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str,
+                       volume_id: str | None = None) -> Sequence[str]:
+        return self._backend.attachments_of(ctx, instance_uuid, volume_id)
 
     # ---- snapshots
 

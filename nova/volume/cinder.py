@@ -191,8 +191,10 @@ class CinderVolumes(api.BlockStorage):
     def roll_detaching(self, ctx: RequestContext, volume_id: str) -> None:
         self._volume(ctx, 'POST', volume_id, '/action', json={'os-roll_detaching': {}})
 
-    def attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[str]:
-        return [each['id'] for each in self._attachments_of(ctx, instance_uuid)]
+    def attachments_of(self, ctx: RequestContext, instance_uuid: str,
+                       volume_id: str | None = None) -> Sequence[str]:
+        return [each['id'] for each in self._attachments_of(ctx, instance_uuid)
+                if volume_id in (None, each['volume_id'])]
 
     def _attachments_of(self, ctx: RequestContext, instance_uuid: str) -> Sequence[_Attachment]:
         params = {'instance_id': instance_uuid, 'all_tenants': '1'} if ctx.is_admin else {'instance_id': instance_uuid}

@@ -412,8 +412,9 @@ class EmbeddedVolumes(api.BlockStorage):
     def roll_detaching(self, ctx: nova_context.RequestContext, volume_id: str) -> None:
         self.attachments.roll_detaching(ctx, volume_id)
 
-    def attachments_of(self, ctx: nova_context.RequestContext, instance_uuid: str) -> builtins.list[str]:
-        return self.attachments.of_server(ctx, instance_uuid)
+    def attachments_of(self, ctx: nova_context.RequestContext, instance_uuid: str,
+                       volume_id: str | None = None) -> builtins.list[str]:
+        return self.attachments.of_server(ctx, instance_uuid, volume_id)
 
     # ---- snapshots
 

@@ -2,6 +2,9 @@
 
 An attach first stores the block device mapping and the open action. Then it reserves the volume in the block storage
 service, which refuses conflicting requests, and casts to the host. Without a host, the volume is only reserved.
+
+A swap reserves the new volume first, because the arguments of its action name the attachment. If the request ends
+before the action is stored, a detach of the new volume releases it.
 """
 import contextlib
 import dataclasses
@@ -85,7 +88,11 @@ def _attached(conn: engine.Connection, server_id: str, volume_id: str) -> BlockD
     for row in _volumes(conn, server_id):
         if row['volume_id'] == volume_id:
             return row
-    raise exception.VolumeNotFound(f'Volume {volume_id[:80]} is not attached to server {server_id}.')
+    raise _not_attached(server_id, volume_id)
+
+
+def _not_attached(server_id: str, volume_id: str) -> exception.VolumeNotFound:
+    return exception.VolumeNotFound(f'Volume {volume_id[:80]} is not attached to server {server_id}.')
 
 
 def index(req: api_request.Request, server_id: str) -> JsonDocument:
@@ -241,7 +248,14 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
     cell = server_lookup.cell_of(req, server_id)
     with cell.db.reader() as conn:
         row = _find(req, conn, server_id, DETACH)
-        device = _attached(conn, server_id, id)
+        try:
+            device = _attached(conn, server_id, id)
+        except exception.VolumeNotFound:
+            if instance_actions.is_open(conn, server_id, SWAP.record):            # it may have reserved the volume
+                raise
+            device = None
+    if device is None:
+        return _release(req, server_id, id)
     if device['boot_index'] == 0:
         raise exception.Forbidden('Cannot detach a root device volume')
     req.services.volumes.check_detach(req.context, id)
@@ -258,6 +272,20 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
             cell.db.run(_forget, req, server_id)
             raise
         cell.db.run(_drop, server_id, device['uuid'])
+
+
+def _release(req: api_request.Request, server_id: str, volume_id: str) -> None:
+    """Release a volume that a swap has reserved whose request ended before it was recorded.
+
+    :raises VolumeNotFound: the volume is not reserved for the server
+    """
+    volumes = req.services.volumes
+    reserved = volumes.attachments_of(req.context, server_id, volume_id)
+    if not reserved:
+        raise _not_attached(server_id, volume_id)
+    volumes.check_detach(req.context, volume_id)
+    for attachment_id in reserved:
+        volumes.detach(req.context, attachment_id)
 
 
 def _begin_detaching(req: api_request.Request, cell: db_cells.Cell, server_id: str,

@@ -90,7 +90,7 @@ def delete(conn: sa.Connection, table: sa.Table, ident: str) -> None:
 
 def attachments(conn: sa.Connection, *, volume_ids: list[str] | None = None,
                 instance_uuid: str | None = None) -> list[VolumeAttachmentsRow]:
-    """Return the attachment rows of volumes, or of a server, oldest first."""
+    """Return the attachment rows of volumes and of a server, oldest first; None: of all."""
     table = t.volume_attachments
     statement = sa.select(table).order_by(table.c.created_at, table.c.id)
     if volume_ids is not None:

@@ -222,6 +222,17 @@ def test_swap_whose_request_ends_before_its_record_leaves_the_old_volume_in_use(
     assert volumes.show(user, made[3])['status'] == 'in-use' and Half(cloud).open_actions() == []
     assert user.delete(path).status_code == 202
     volumes.status(user, made[3], 'available')
+    path = f'/servers/{server_id}/os-volume_attachments/{made[5]}'                   # the new volume
+    assert volumes.show(user, made[5])['status'] == 'reserved'
+    assert [user.delete(path).status_code for _ in range(2)] == [202, 404]
+    assert volumes.show(user, made[5])['status'] == 'available'
+
+
+def test_volume_that_an_open_swap_has_reserved_is_not_detached(cloud):
+    user, server_id, made = prepare(cloud)
+    Half(cloud).swap(server_id, made[3], made[5])
+    assert user.delete(f'/servers/{server_id}/os-volume_attachments/{made[5]}').status_code == 404
+    assert volumes.show(user, made[5])['status'] == 'reserved'
 
 
 def test_overdue_attachments_are_rolled_back(cloud):

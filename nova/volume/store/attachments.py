@@ -158,9 +158,10 @@ class Attachments:
                 update_status(conn, row['id'])
         self._db.run(write)
 
-    def of_server(self, ctx: nova_context.RequestContext, instance_uuid: str) -> list[str]:
+    def of_server(self, ctx: nova_context.RequestContext, instance_uuid: str, volume_id: str | None) -> list[str]:
+        volume_ids = None if volume_id is None else [volume_id]
         with self._db.reader() as conn:
-            return [row['id'] for row in db.attachments(conn, instance_uuid=instance_uuid)
+            return [row['id'] for row in db.attachments(conn, volume_ids=volume_ids, instance_uuid=instance_uuid)
                     if nova_context.covers(ctx.sees, row['project_id'])]
 
 
