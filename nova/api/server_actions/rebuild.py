@@ -26,7 +26,6 @@ from nova.hardware import guest_options
 from nova.objects.image import StoredImage
 from nova.objects.instance import REIMAGE
 from nova.web.request import Response
-from nova.web.routes import Route
 
 ACTION = actions.ACTIONS['rebuild']
 TRUSTED_CERTS = 'os_compute_api:servers:rebuild:trusted_certs'
@@ -166,8 +165,6 @@ def _image_columns(image: api_request.Document) -> api_request.Document:
 
 
 ROUTES = (
-    Route('POST', '/servers/{id}/action', rebuild, policy=ACTION.policy,
-          checks=(*server_update.FIELD_RULES, TRUSTED_CERTS), action='rebuild', status=202,
-          errors=(400, 401, 403, 404, 409),
-          body=server_schemas.action('rebuild', (server_schemas.REBUILD, 1, None))),
+    server_actions.route('rebuild', rebuild, (server_schemas.REBUILD, 1, None),
+                         checks=(*server_fields.RULES, TRUSTED_CERTS)),
 )

@@ -53,8 +53,7 @@ TRUSTED_CERTS = _RULE + ':trusted_certs'
 CHECKS = (FORCED_HOST, REQUESTED_HOST, ATTACH_VOLUME, ATTACH_NETWORK, TRUSTED_CERTS, create_facts.ZERO_DISK,
           server_category.CREATE)
 # rules that protect fields of the response
-SHOWN = (representation.RULE, server_fields.ATTRIBUTES, server_fields.LAUNCH, server_fields.EXTRA_SPECS,
-         server_fields.HOST_STATUS, server_fields.HOST_UNKNOWN)
+SHOWN = (representation.RULE, *server_fields.RULES)
 
 
 def read_plan(req: api_request.Request) -> create_plan.Plan:

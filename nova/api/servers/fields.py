@@ -34,6 +34,7 @@ LAUNCH = 'nova:servers:launch-attributes'
 EXTRA_SPECS = _SHOW + ':flavor-extra-specs'
 HOST_STATUS = _SHOW + ':host_status'
 HOST_UNKNOWN = HOST_STATUS + ':unknown-only'
+RULES = (ATTRIBUTES, LAUNCH, EXTRA_SPECS, HOST_STATUS, HOST_UNKNOWN)     # rules that protect fields
 
 _PROGRESSES = frozenset({'ACTIVE', 'BUILD', 'REBUILD', 'RESIZE', 'VERIFY_RESIZE', 'MIGRATING'})
 _STATUS: dict[tuple[str, str | None], str] = {

@@ -302,7 +302,6 @@ ROUTES = (
     Route('GET', '/servers', index, policy=_RULE + 'index',
           checks=(_RULE + 'index:get_all_tenants', ALL_FILTERS), query=server_schemas.LIST, errors=_ERRORS),
     Route('GET', '/servers/detail', detail, policy=_RULE + 'detail',
-          checks=(_RULE + 'detail:get_all_tenants', ALL_FILTERS, server_fields.ATTRIBUTES, server_fields.LAUNCH,
-                  server_fields.EXTRA_SPECS, server_fields.HOST_STATUS, server_fields.HOST_UNKNOWN),
+          checks=(_RULE + 'detail:get_all_tenants', ALL_FILTERS, *server_fields.RULES),
           query=server_schemas.LIST, errors=_ERRORS),
 )

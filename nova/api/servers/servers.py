@@ -60,8 +60,7 @@ def remove(req: api_request.Request, server_id: str, action: actions.Action, sof
 
 ROUTES = (
     Route('GET', '/servers/{id}', show, policy=_RULE + 'show', query=server_schemas.NOTHING,
-          checks=(server_fields.ATTRIBUTES, server_fields.LAUNCH, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
-                  server_fields.HOST_UNKNOWN), errors=(401, 403, 404)),
+          checks=server_fields.RULES, errors=(401, 403, 404)),
     Route('DELETE', '/servers/{id}', delete, policy=_RULE + 'delete', status=204, checks=(server_category.DELETE,),
           query=server_schemas.OF_CATEGORY, errors=(401, 403, 404, 409)),
 )

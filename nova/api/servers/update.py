@@ -14,9 +14,6 @@ from nova.web.routes import Route
 
 UPDATE = 'os_compute_api:servers:update'
 
-FIELD_RULES = (server_fields.ATTRIBUTES, server_fields.LAUNCH, server_fields.EXTRA_SPECS, server_fields.HOST_STATUS,
-               server_fields.HOST_UNKNOWN)
-
 # key of the body -> column
 _COLUMNS = {'name': 'display_name', 'accessIPv4': 'access_ip_v4', 'accessIPv6': 'access_ip_v6',
             'OS-DCF:diskConfig': 'disk_config', 'description': 'description', 'hostname': 'hostname',
@@ -54,6 +51,6 @@ def update(req: api_request.Request, id: str) -> JsonDocument:
 
 
 ROUTES = (
-    Route('PUT', '/servers/{id}', update, policy=UPDATE, checks=FIELD_RULES,
-          body=server_schemas.UPDATE, errors=(400, 401, 403, 404, 409)),
+    Route('PUT', '/servers/{id}', update, policy=UPDATE, checks=server_fields.RULES, body=server_schemas.UPDATE,
+          errors=(400, 401, 403, 404, 409)),
 )
