@@ -3,11 +3,9 @@ from nova import actions
 from nova import exception
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
-from nova.api.servers import schemas as server_schemas
 from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.request import Response
-from nova.web.routes import Route
 
 BACKUP = params.Object(
     params.Param('name', params.NAME, required=True), params.Param('backup_type', params.STRING, required=True),
@@ -35,7 +33,5 @@ def create_backup(req: api_request.Request, id: str) -> JsonDocument | Response:
 
 
 ROUTES = (
-    Route('POST', '/servers/{id}/action', create_backup, policy=actions.ACTIONS['createBackup'].policy,
-          action='createBackup', status=202, errors=(400, 401, 403, 404, 409),
-          body=server_schemas.action('createBackup', (BACKUP, 1, None))),
+    server_actions.route('createBackup', create_backup, (BACKUP, 1, None)),
 )

@@ -23,7 +23,6 @@ from nova.objects import disk_clients
 from nova.web import params
 from nova.web.params import Object
 from nova.web.params import Param
-from nova.web.routes import Route
 
 ACTION = actions.ACTIONS['evacuate']
 
@@ -101,6 +100,5 @@ def _begin(conn: engine.Connection, context: nova_context.RequestContext, server
 
 
 ROUTES = (
-    Route('POST', '/servers/{id}/action', evacuate, policy=ACTION.policy, action='evacuate', status=200,
-          errors=(400, 401, 403, 404, 409), body=server_schemas.action('evacuate', (EVACUATE, 1, None))),
+    server_actions.route('evacuate', evacuate, (EVACUATE, 1, None), status=200),
 )

@@ -8,7 +8,6 @@ from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
-from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
@@ -123,9 +122,7 @@ def _ask(conn: engine.Connection, context: nova_context.RequestContext, server_i
 
 _PATH = '/servers/{server_id}/migrations/{id}'
 ROUTES = (
-    Route('POST', '/servers/{id}/action', migrate_live, policy=ACTION.policy, checks=(HOST,), action='os-migrateLive',
-          status=202, errors=(400, 401, 403, 404, 409),
-          body=server_schemas.action('os-migrateLive', (LIVE, 1, None))),
+    server_actions.route('os-migrateLive', migrate_live, (LIVE, 1, None), checks=(HOST,)),
     Route('DELETE', _PATH, abort, policy=actions.ABORT_MIGRATION.policy, since=24, status=202,
           errors=(400, 401, 403, 404, 409)),
     Route('POST', _PATH + '/action', force_complete, policy=actions.FORCE_COMPLETE.policy, since=22,

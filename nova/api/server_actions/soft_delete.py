@@ -4,13 +4,11 @@ from oslo_config import cfg
 from nova import actions
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
-from nova.api.servers import schemas as server_schemas
 from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.servers import mappings
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
-from nova.web.routes import Route
 
 RESTORE = actions.ACTIONS['restore']
 
@@ -43,6 +41,5 @@ def _use_again(conn: engine.Connection, conf: cfg.ConfigOpts, row: InstancesRow)
 
 
 ROUTES = (
-    Route('POST', '/servers/{id}/action', restore, policy=RESTORE.policy, action='restore', status=202,
-          errors=(401, 403, 404, 409), body=server_schemas.action('restore')),
+    server_actions.route('restore', restore, errors=(401, 403, 404, 409)),
 )
