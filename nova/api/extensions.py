@@ -26,7 +26,7 @@ from stevedore import extension
 
 from nova import exception
 from nova.api import versions
-from nova.json_types import JsonDocument
+from nova.web import params
 from nova.web.request import BaseRequest
 from nova.web.request import Content
 from nova.web.request import Response
@@ -38,6 +38,7 @@ NAMESPACE = 'nova.api.v3.extensions'
 OWNER = 'rule:admin_or_owner'
 _ALIAS = re.compile(r'[a-z]([a-z0-9~-]*[a-z0-9])?')
 _CODES = (400, 401, 403, 404, 409)
+_ANY = params.Object(closed=False)         # body of methods without a schema
 
 # operation -> (HTTP method, path below each of SERVERS, action, key in the body); the hook gets the value of this key
 SERVER_HOOKS = {
@@ -240,30 +241,13 @@ def _versions(plugin: V3APIExtensionBase, rules: dict[str, str], method: types.M
     for each in kept:
         facts = {'policy': rule if rule in rules else f'os_compute_api:{plugin.alias}', 'errors': _CODES, **each.facts}
         if body:
-            facts.setdefault('body', ANY)
+            facts.setdefault('body', _ANY)
         yield Route(verb, path, functools.partial(_call, functools.partial(each.function, method.__self__), body),
                     since=each.since, until=each.until, action=action_name, **facts)
 
 
 def _call(function: Handler, body: bool, req: BaseRequest, **parts: str) -> Response | Content:
     return function(req, *parts.values(), req.body) if body else function(req, *parts.values())
-
-
-class _Any:
-    """A body that may be any JSON object."""
-
-    params = ()
-
-    @staticmethod
-    def schema(_version: int, _relaxed: bool = False) -> JsonDocument:
-        return {'type': 'object'}
-
-    @staticmethod
-    def validate(value: dict[str, typing.Any], _version: int, _relaxed: bool = False) -> dict[str, typing.Any]:
-        return value
-
-
-ANY = _Any()
 
 
 @functools.cache
