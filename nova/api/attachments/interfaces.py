@@ -5,6 +5,7 @@ from typing import Any
 
 from nova import actions
 from nova import exception
+from nova import objects
 from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api import shapes
@@ -122,7 +123,7 @@ def attach_port(req: api_request.Request, server_id: str, request: PortRequest, 
         else:
             row = server_actions.begin(req, cell, server_id, action, arguments)
         return cell.rpc.compute.attach_interface(req.context, server=row['host'],
-                                                 instance=server_lookup.to_object(row), **request)
+                                                 instance=objects.Instance.from_row(row), **request)
     except (exception.NetworkAmbiguous, exception.NoMoreFixedIps) as error:
         raise exception.BadRequest(error.message) from None
     except exception.GuestNotFound:                # the guest does not exist yet, or was deleted

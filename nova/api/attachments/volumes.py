@@ -260,7 +260,7 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
         raise exception.Forbidden('Cannot detach a root device volume')
     req.services.volumes.check_detach(req.context, id)
     row, _ = cell.db.run(_begin, req, server_id, DETACH, _arguments(req, device),
-                         lambda conn: _still(conn, server_id, id))
+                         lambda conn: _attached(conn, server_id, id))
     if row['host']:
         _begin_detaching(req, cell, server_id, device)
         server_actions.cast(req, cell, row, DETACH, bdm_uuid=device['uuid'])
@@ -318,10 +318,6 @@ def _mark_as_detaching(req: api_request.Request, device: BlockDeviceMappingsRow)
         volumes.begin_detaching(req.context, volume_id)
 
 
-def _still(conn: engine.Connection, server_id: str, volume_id: str) -> BlockDeviceMappingsRow:
-    return _attached(conn, server_id, volume_id)
-
-
 def _drop(conn: engine.Connection, server_id: str, bdm_uuid: str) -> None:
     block_devices.delete(conn, bdm_uuid)
     block_devices.show_volumes(conn, server_id)
@@ -369,7 +365,7 @@ def _swap(req: api_request.Request, server_id: str, old_id: str, new_id: str) ->
     arguments = {'bdm_uuid': device['uuid'], 'new_volume_id': new['id'], 'new_attachment_id': attachment_id}
     try:
         row, _ = cell.db.run(_begin, req, server_id, SWAP, {**_arguments(req, device), **arguments},
-                             lambda conn: _still(conn, server_id, old_id))
+                             lambda conn: _attached(conn, server_id, old_id))
     except engine.CommitUnanswered:
         raise                                     # the action may be stored: the reconciler repeats it or gives it up
     except Exception:

@@ -92,8 +92,7 @@ def index(req: api_request.Request) -> JsonDocument:
     paged = req.has('migration_paging')
     limit = paging.limit(req) if paged else None
     since, before = query.one('changes-since'), query.one('changes-before')
-    if since is not None and before is not None and before < since:
-        raise exception.BadRequest('The value of changes-since must be less than or equal to changes-before.')
+    paging.check_period(since, before)
     after, rows = None, []
     marker = paging.marker(req)
     if project_id and paged and marker is not None:

@@ -8,6 +8,7 @@ from nova import actions
 from nova import context as nova_context
 from nova.db.types import ColumnValues
 from nova import exception
+from nova import objects
 from nova.api.servers import casts
 from nova.api import request as api_request
 from nova.api.server_actions import guest_agent
@@ -124,7 +125,7 @@ def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str |
             raise exception.Unsupported(f'The hypervisor of this server does not support {feature}.')
     try:
         return row, getattr(cell.rpc.compute, method)(
-            req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)
+            req.context, server=row['host'], instance=objects.Instance.from_row(row), **arguments)
     except exception.Unavailable:
         raise exception.InstanceNotReady(instance_id=server_id) from None
 

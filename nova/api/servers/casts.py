@@ -6,8 +6,8 @@ from oslo_db import exception as db_exc
 
 from nova import context as nova_context
 from nova import exception
+from nova import objects
 from nova.api import request as api_request
-from nova.api.servers import lookup as server_lookup
 from nova.db.cells import cells as db_cells
 from nova.db.servers import instance_actions
 from nova.db.tables.rows import InstancesRow
@@ -44,4 +44,4 @@ def to_host(req: api_request.Request, cell: db_cells.Cell, row: InstancesRow, me
     :param row: row of the server
     :param method: method of the compute clients of its cell
     """
-    send(cell, method, req.context, server=row['host'], instance=server_lookup.to_object(row), **arguments)
+    send(cell, method, req.context, server=row['host'], instance=objects.Instance.from_row(row), **arguments)

@@ -1,7 +1,6 @@
 """Lookup of servers for requests: cell, project, and state of the host."""
 from nova import exception
 from nova.json_types import JsonDocument
-from nova import objects
 from nova import utils
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
@@ -103,8 +102,3 @@ def host_is_up(req: api_request.Request, conn: engine.Connection, host: str | No
     """Return True if the compute service of a host is up and not forced down."""
     rows = listing.computes(conn, {host}) if host is not None else []
     return services_db.any_up(conn, rows, req.services.conf.service_down_time)
-
-
-def to_object(row: InstancesRow) -> objects.Instance:
-    """Convert a row to the objects.Instance for compute hosts."""
-    return objects.Instance.from_row(row)
