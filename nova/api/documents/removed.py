@@ -146,39 +146,29 @@ def _served(path: str, name: str, req: api_request.Request, **parts: str) -> Res
     return part.serve(req, path, name, **parts)
 
 
-# path -> removed HTTP methods, or names of removed actions
+# path -> removed HTTP methods, or names of removed actions, that no optional part serves
 REMOVED = {
     'os-agents': 'GET POST', 'os-agents/{id}': 'PUT DELETE',
     'os-cells': 'GET POST', 'os-cells/capacities': 'GET', 'os-cells/detail': 'GET', 'os-cells/info': 'GET',
     'os-cells/sync_instances': 'POST', 'os-cells/{id}': 'GET PUT DELETE', 'os-cells/{id}/capacities': 'GET',
-    'os-certificates': 'POST', 'os-certificates/{id}': 'GET',
-    'os-cloudpipe': 'GET POST', 'os-cloudpipe/{id}': 'PUT',
-    'os-fixed-ips/{id}': 'GET', 'os-fixed-ips/{id}/action': 'reserve unreserve',
-    'os-floating-ip-dns': 'GET', _DOMAIN: 'PUT DELETE', _NAME: 'GET PUT DELETE',
-    'os-floating-ips-bulk': 'GET POST', 'os-floating-ips-bulk/{id}': 'GET PUT',
     'os-fping': 'GET', 'os-fping/{id}': 'GET',
-    'os-networks': 'POST', 'os-networks/add': 'POST', 'os-networks/{id}': 'DELETE',
-    'os-networks/{id}/action': 'associate_host disassociate disassociate_host disassociate_project',
-    'os-security-group-default-rules': 'GET POST', 'os-security-group-default-rules/{id}': 'GET DELETE',
-    'os-tenant-networks': 'POST', 'os-tenant-networks/{id}': 'DELETE',
+    'os-networks/{id}/action': 'associate_host disassociate_host',
     'servers/{id}/action': 'resetNetwork',
     'servers/{server_id}/consoles': 'GET POST', 'servers/{server_id}/consoles/{id}': 'GET DELETE',
-    'servers/{server_id}/os-virtual-interfaces': 'GET',
 }
 
 
 def _rows() -> Iterator[Route]:
-    for path, names in REMOVED.items():
-        for name in names.split():
-            action = None if name.isupper() else name
-            served = SERVED.get((path, name))
-            why = REFUSED.get(name, REFUSED.get(path.partition('/')[0]))
-            handler = functools.partial(_served, path, name) if served else \
-                functools.partial(_refused, why) if why else gone
-            checks = () if served is None or served.rule is None else (served.rule, *served.more)
-            yield Route('POST' if action else name, f'/{path}', handler, action=action, errors=(401, 410),
-                        checks=checks, status=served.code if served else 200,
-                        body=_BODY if served and served.body else None)
+    for path, name in [*SERVED, *((path, name) for path, names in REMOVED.items() for name in names.split())]:
+        action = None if name.isupper() else name
+        served = SERVED.get((path, name))
+        why = REFUSED.get(name, REFUSED.get(path.partition('/')[0]))
+        handler = functools.partial(_served, path, name) if served else \
+            functools.partial(_refused, why) if why else gone
+        checks = () if served is None or served.rule is None else (served.rule, *served.more)
+        yield Route('POST' if action else name, f'/{path}', handler, action=action, errors=(401, 410),
+                    checks=checks, status=served.code if served else 200,
+                    body=_BODY if served and served.body else None)
 
 
 ROUTES = tuple(_rows())
