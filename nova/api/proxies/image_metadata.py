@@ -5,17 +5,13 @@ from nova import exception
 from nova.api import metadata_items
 from nova.api import request as api_request
 from nova.api.servers import category as server_category
+from nova.api.servers import schemas as server_schemas
 from nova.db.projects import quotas
 from nova.json_types import JsonDocument
-from nova.web import params
-from nova.web.params import Object
-from nova.web.params import Param
 from nova.web.routes import Route
 
 UNTIL = 38
 _PATH = '/images/{image_id}/metadata'
-ALL = Object(Param('metadata', params.METADATA, required=True))
-ITEM = Object(Param('meta', params.METADATA, required=True))
 
 
 def _properties(req: api_request.Request, image_id: str) -> dict[str, str]:
@@ -49,10 +45,9 @@ def show(req: api_request.Request, image_id: str, id: str) -> JsonDocument:
 
 
 def update(req: api_request.Request, image_id: str, id: str) -> JsonDocument:
-    if list(req.body['meta']) != [id]:
-        raise exception.BadRequest('Request body and URI mismatch')
-    _store(req, image_id, {**_properties(req, image_id), **req.body['meta']})
-    return {'meta': req.body['meta']}
+    given = metadata_items.given(req, id)
+    _store(req, image_id, {**_properties(req, image_id), **given})
+    return {'meta': given}
 
 
 def delete(req: api_request.Request, image_id: str, id: str) -> None:
@@ -62,9 +57,9 @@ def delete(req: api_request.Request, image_id: str, id: str) -> None:
 _route = functools.partial(Route, until=UNTIL)
 ROUTES = (
     _route('GET', _PATH, index, errors=(403, 404)),
-    _route('POST', _PATH, create, body=ALL, errors=(400, 403, 404)),
-    _route('PUT', _PATH, replace, body=ALL, errors=(400, 403, 404)),
+    _route('POST', _PATH, create, body=server_schemas.METADATA_BODY, errors=(400, 403, 404)),
+    _route('PUT', _PATH, replace, body=server_schemas.METADATA_BODY, errors=(400, 403, 404)),
     _route('GET', _PATH + '/{id}', show, errors=(403, 404)),
-    _route('PUT', _PATH + '/{id}', update, body=ITEM, errors=(400, 403, 404)),
+    _route('PUT', _PATH + '/{id}', update, body=server_schemas.META_BODY, errors=(400, 403, 404)),
     _route('DELETE', _PATH + '/{id}', delete, status=204, errors=(403, 404)),
 )
