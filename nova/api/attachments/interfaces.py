@@ -13,6 +13,7 @@ from nova.api.server_actions import actions as server_actions
 from nova.api.servers import lookup as server_lookup
 from nova.db.cells import cells as db_cells
 from nova.db.servers import port_devices
+from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
 from nova.json_types import JsonDocument
 from nova.objects.network_info import PortRequest
@@ -106,7 +107,7 @@ def attach_port(req: api_request.Request, server_id: str, request: PortRequest, 
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, action)
         up = row['host'] is None or server_lookup.host_is_up(req, conn, row['host'])
-    server_actions.check_state(row, action)
+    tasks.check_states(row, action)
     if not up:
         raise exception.Conflict(f'Cannot attach an interface to instance {server_id}: its host is down.')
     attached = {vif['network']['id'] for vif in row['network_info']}

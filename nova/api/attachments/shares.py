@@ -84,7 +84,7 @@ def create(req: api_request.Request, server_id: str) -> JsonDocument:
         raise exception.BadRequest(f'The tag of a share may have at most {share_exports.TAG_BYTES} characters.')
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, ATTACH)
-    server_actions.check_state(row, ATTACH)
+    tasks.check_states(row, ATTACH)
     try:
         share = req.services.shares.get(req.context, given['share_id'])
     except exception.ShareNotFound as error:          # not 404, because the server in the path exists
@@ -123,7 +123,7 @@ def delete(req: api_request.Request, server_id: str, id: str) -> None:
     with cell.db.reader() as conn:
         row = server_actions.find_for(req, conn, server_id, DETACH)
         _attached(conn, server_id, id)
-    server_actions.check_state(row, DETACH)
+    tasks.check_states(row, DETACH)
     row = cell.db.run(_begin_detach, req, server_id, id)
     server_actions.cast(req, cell, row, DETACH, share_id=id)
 

@@ -121,7 +121,7 @@ def _find(req: api_request.Request, conn: engine.Connection, server_id: str, act
     if row['vm_state'] in _SHELVED and not req.has('volumes_on_shelved'):
         raise exception.InstanceInvalidState(attr='vm_state', instance_id=server_id, method=action.name,
                                              state=row['vm_state'])
-    server_actions.check_state(row, action)
+    tasks.check_states(row, action)
     return row
 
 

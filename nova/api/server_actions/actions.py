@@ -97,17 +97,6 @@ def capable(conn: engine.Connection, row: InstancesRow, feature: str) -> bool:
     return capabilities is None or bool(capabilities.get(feature))
 
 
-def check_state(row: InstancesRow, action: actions.Action) -> None:
-    """Check the state before creating resources for the action; ``begin`` checks again under the lock.
-
-    :raises InstanceInvalidState: the state does not allow the action
-    """
-    if not action.conditions.allows(row['vm_state'], row['task_state']):
-        attr = 'task_state' if row['task_state'] else 'vm_state'
-        raise exception.InstanceInvalidState(attr=attr, instance_id=row['uuid'], method=action.name,
-                                             state=row['task_state'] or row['vm_state'])
-
-
 def ask_host(req: api_request.Request, server_id: str, rule: str, feature: str | None, method: str,
              **arguments: object) -> tuple[InstancesRow, Any]:
     """Call the server's host; return (the server's row, result of the RPC).
@@ -222,7 +211,7 @@ def console_output(req: api_request.Request, id: str) -> JsonDocument:
 def create_image(req: api_request.Request, id: str) -> JsonDocument | Response:
     wanted, action = req.body['createImage'], ACTIONS['createImage']
     cell, row = find(req, id, action)
-    check_state(row, action)
+    tasks.check_states(row, action)
     if not row['image_id']:
         req.authorize(ALLOW_VOLUME_BACKED, server_lookup.target(row))
         with cell.db.reader() as conn:

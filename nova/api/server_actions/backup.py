@@ -3,6 +3,7 @@ from nova import actions
 from nova import exception
 from nova.api import request as api_request
 from nova.api.server_actions import actions as server_actions
+from nova.db.servers import tasks
 from nova.json_types import JsonDocument
 from nova.web import params
 from nova.web.request import Response
@@ -20,7 +21,7 @@ def create_backup(req: api_request.Request, id: str) -> JsonDocument | Response:
     cell, row = server_actions.find(req, id, action)
     if not row['image_id']:
         raise exception.BadRequest('Backup is not supported for volume-backed instances.')
-    server_actions.check_state(row, action)
+    tasks.check_states(row, action)
     image = server_actions.requested_image(req, row, wanted)
     image['properties'].update(image_type='backup', backup_type=wanted['backup_type'], instance_uuid=id)
     rotation = {'backup_type': wanted['backup_type'], 'rotation': wanted['rotation']}

@@ -14,6 +14,7 @@ from nova.api.servers import schemas as server_schemas
 from nova.db.cells import cells as db_cells
 from nova.db.placement import zones
 from nova.db.servers import request_specs
+from nova.db.servers import tasks
 from nova.web import params
 
 TO_HOST = 'os_compute_api:os-shelve:unshelve_to_host'
@@ -26,7 +27,7 @@ ZONE_OR_HOST = params.Object(params.Param('availability_zone', params.nullable(p
 def shelve(req: api_request.Request, id: str) -> None:
     action = actions.ACTIONS['shelve']
     cell, row = server_actions.find(req, id, action)
-    server_actions.check_state(row, action)
+    tasks.check_states(row, action)
     if row['image_id']:
         image = server_actions.snapshot_of(req, row, f"{row['display_name'][:247]}-shelved", {})
         row, image_id = server_actions.begin_with_image(req, cell, id, action, image, {'clean_shutdown': True})

@@ -87,15 +87,23 @@ def check(row: InstancesRow, action: actions.Action, admin: bool | None = False)
         _refuse(row, action, admin)
 
 
+def check_states(row: InstancesRow, action: actions.Action) -> None:
+    """Check whether the states of a server allow ``action``; ``begin`` checks again.
+
+    :raises InstanceInvalidState:
+    """
+    for attr, state, allowed in (('vm_state', row['vm_state'], action.conditions.vm_states),
+                                 ('task_state', row['task_state'], action.conditions.task_states)):
+        if allowed is not actions.ANY and state not in allowed:
+            raise exception.InstanceInvalidState(attr=attr, instance_id=row['uuid'], method=action.record, state=state)
+
+
 def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> NoReturn:
     """Raise the exception that says why ``action`` cannot begin on this row."""
-    uuid, name, conditions = row['uuid'], action.record, action.conditions
-    if conditions.locked and row['locked'] and not admin:
+    uuid = row['uuid']
+    if action.conditions.locked and row['locked'] and not admin:
         raise exception.InstanceIsLocked(instance_id=uuid)
-    for attr, state, allowed in (('vm_state', row['vm_state'], conditions.vm_states),
-                                 ('task_state', row['task_state'], conditions.task_states)):
-        if allowed is not actions.ANY and state not in allowed:
-            raise exception.InstanceInvalidState(attr=attr, instance_id=uuid, method=name, state=state)
+    check_states(row, action)
     if action.needs_host and row['host'] is None:
         raise exception.InstanceNotReady(instance_id=uuid)
     raise exception.InstanceChanged(instance_id=uuid)  # the row has changed since the UPDATE and now allows the action

@@ -179,6 +179,8 @@ def test_create_image_returns_its_location(cloud, server_id):
 def test_create_image_of_a_busy_server_makes_no_image(cloud, server_id):
     cloud.cell_db.run(instances.update, server_id, {'task_state': 'rebooting'})
     assert act(cloud, server_id, {'createImage': {'name': 'copy'}}).status == 409
+    cloud.cell_db.run(instances.update, server_id, {'vm_state': 'rescued', 'task_state': 'unrescuing'})
+    assert act(cloud, server_id, {'createImage': {'name': 'copy'}}).fault[2].endswith('in vm_state rescued')
     assert [image['name'] for image in cloud.services.images.list(cloud.owner)] == ['cirros']
 
 
