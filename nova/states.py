@@ -74,6 +74,21 @@ NOSTATE, RUNNING, POWER_PAUSED, SHUTDOWN, CRASHED, POWER_SUSPENDED = 0, 1, 3, 4,
 POWER_STATE_NAMES = {NOSTATE: 'pending', RUNNING: 'running', POWER_PAUSED: 'paused', SHUTDOWN: 'shutdown',
                      CRASHED: 'crashed', POWER_SUSPENDED: 'suspended'}
 
+# _FOLLOWS is {power state: new vm state}, for servers without a task that have a vm state in _SETTLED.
+_SETTLED = (ACTIVE, STOPPED, PAUSED, SUSPENDED)
+_FOLLOWS = {RUNNING: ACTIVE, POWER_PAUSED: PAUSED, SHUTDOWN: STOPPED, CRASHED: STOPPED, POWER_SUSPENDED: SUSPENDED}
+
+
+def vm_state_for(vm_state: str, power_state: int) -> str:
+    """Return the vm state of an idle server that follows from the power state of its guest.
+
+    If no other vm state follows, the result is the present vm state.
+    """
+    if vm_state not in _SETTLED or (vm_state == SUSPENDED and power_state == SHUTDOWN):
+        return vm_state
+    return _FOLLOWS.get(power_state, vm_state)
+
+
 # ---- server status of the API: {vm state: (default status, {task state: status})} ----------
 _REBOOTS = {REBOOTING: 'REBOOT', REBOOT_PENDING: 'REBOOT', REBOOT_STARTED: 'REBOOT',
             REBOOTING_HARD: 'HARD_REBOOT', REBOOT_PENDING_HARD: 'HARD_REBOOT',

@@ -4,6 +4,7 @@ import threading
 
 from nova import context
 from nova import exception
+from nova import objects
 from nova import states
 from nova.compute.differences import Reporter
 from nova.compute.host import Host
@@ -13,6 +14,11 @@ from nova.runtime import concurrency
 LOG = logging.getLogger(__name__)
 
 SETTLE_S = 0.5       # seconds between an event and its report, because a reboot causes several events
+
+
+def differs(server: objects.Instance, power_state: int) -> bool:
+    """Return whether a report of this power state changes the row of an idle server."""
+    return (power_state, states.vm_state_for(server.vm_state, power_state)) != (server.power_state, server.vm_state)
 
 
 class PowerStates:
@@ -91,7 +97,7 @@ class PowerStates:
         different = 0
         for server in servers:
             found = guests.get(server.uuid, states.NOSTATE)
-            if server.task_state is None and server.vm_state != states.BUILDING and found != server.power_state:
+            if server.task_state is None and server.vm_state != states.BUILDING and differs(server, found):
                 self.report(server.uuid)
                 different += 1
         rows = self._orphans.settle(ctx, here, {server.uuid for server in servers})

@@ -86,7 +86,7 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
         return 'start' if resume else 'align'
     if power_state is None:
         return 'lost' if server.vm_state in (states.ACTIVE, states.PAUSED) else None
-    return 'align' if power_state != server.power_state else None
+    return 'align' if power_states.differs(server, power_state) else None
 
 
 def interrupted(server: objects.Instance) -> actions.Restart | None:

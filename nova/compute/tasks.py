@@ -292,10 +292,19 @@ def task(host: Host, ctx: context.RequestContext, instance: objects.Instance, fr
                 raise
             run.result = 'success'
             _note(host, current, ctx.request_id, lives_on not in (None, host.name))
-    if current.ended and 'power_state' in current.values:
-        host.power_states[instance.uuid] = current.values['power_state']
+    _cache_power_state(host, current)
+
+
+def _cache_power_state(host: Host, task: Task) -> None:
+    """Keep the power state that an ended task has written, unless another vm state follows from it.
+
+    The guest may have shut down during the task. An event that waits for the end of the task then reports its state.
+    """
+    written, vm_state = task.values.get('power_state'), task.values.get('vm_state', task.instance.vm_state)
+    if task.ended and written is not None and states.vm_state_for(vm_state, written) == vm_state:
+        host.power_states[task.instance.uuid] = written
     else:
-        host.power_states.pop(instance.uuid, None)
+        host.power_states.pop(task.instance.uuid, None)
 
 
 def _note(host: Host, task: Task, request_id: str | None, is_elsewhere: bool) -> None:

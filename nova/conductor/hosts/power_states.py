@@ -19,20 +19,8 @@ LOG = logging.getLogger(__name__)
 
 MAX_REPORTS = 500      # maximum reports in a transaction
 
-# _FOLLOWS is {power state: new vm state}, for servers without a task that have a vm state in _SETTLED.
-_SETTLED = (states.ACTIVE, states.STOPPED, states.PAUSED, states.SUSPENDED)
-_FOLLOWS = {states.RUNNING: states.ACTIVE, states.POWER_PAUSED: states.PAUSED, states.SHUTDOWN: states.STOPPED,
-            states.CRASHED: states.STOPPED, states.POWER_SUSPENDED: states.SUSPENDED}
-
 # Power states in which console tokens stay valid; in other states another guest may get the port of the console.
 WITH_CONSOLE = frozenset({states.RUNNING, states.POWER_PAUSED})
-
-
-def vm_state_for(vm_state: str, power_state: int) -> str:
-    """Return the vm state that follows from the power state of the guest, or the present vm state if none follows."""
-    if vm_state not in _SETTLED or (vm_state == states.SUSPENDED and power_state == states.SHUTDOWN):
-        return vm_state
-    return _FOLLOWS.get(power_state, vm_state)
 
 
 class Report(batching.Item):
@@ -75,7 +63,7 @@ def _changed(rows: collections.abc.Iterable[Row], found: dict[tuple[str, str], i
     """Return [(row, new vm state, new power state)] of the changed servers."""
     idle = [(row, found[row['uuid'], row['host']]) for row in rows
             if row['task_state'] is None and (row['uuid'], row['host']) in found]
-    after = [(row, vm_state_for(row['vm_state'], state), state) for row, state in idle]
+    after = [(row, states.vm_state_for(row['vm_state'], state), state) for row, state in idle]
     return [(row, vm_state, state) for row, vm_state, state in after
             if (vm_state, state) != (row['vm_state'], row['power_state'])]
 

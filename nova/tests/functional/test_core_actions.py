@@ -274,6 +274,27 @@ def test_a_guest_that_changes_by_itself(cloud, power, vm_state):
     assert state(cloud, uuid) == (vm_state, None, power)
 
 
+@pytest.mark.parametrize('action', ['createImage', 'createBackup'])
+@pytest.mark.parametrize('missed', [False, True], ids=['event', 'missed-event'])
+def test_guest_that_shuts_down_while_its_server_is_imaged_is_stopped(cloud, action, missed):
+    uuid, compute = cloud.boot(), cloud.computes['host1']
+    cloud.images.unfinished.add('i1')
+    if missed:
+        compute.driver.machine.on_event = lambda *args: None
+    arguments = {'backup_type': 'daily', 'rotation': 1} if action == 'createBackup' else {}
+    with holding.held('snapshot', compute.driver.machine) as (begun, goes_on):
+        cloud.act(uuid, action, image_id='i1', **arguments)
+        assert begun.wait(60)
+        compute.driver.machine.change_by_itself(uuid, states.SHUTDOWN)
+        if not missed:
+            waiting.wait_for(lambda: compute.queue.in_progress() == {uuid: 1})       # the report waits for the task
+        goes_on.set()
+    cloud.settle()
+    assert not missed or compute.power_states.synchronize() == 1
+    cloud.settle()
+    assert state(cloud, uuid) == (states.STOPPED, None, states.SHUTDOWN)
+
+
 def test_a_missed_event_is_found(cloud):
     uuid = cloud.boot()
     driver = cloud.computes['host1'].driver
