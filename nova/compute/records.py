@@ -25,7 +25,7 @@ from nova.runtime import versioned_records
 
 LOG = logging.getLogger(__name__)
 
-DIRECTORY, ENDING, COMPLETE = 'guest-records', '.json', 'complete'
+DIRECTORY, ENDING, COMPLETE, BOOT = 'guest-records', '.json', 'complete', 'boot'
 LOCKS = 16                   # maximum number of records that are written concurrently
 MAX_COMPLETED_TASKS = 16     # maximum number of completed tasks in a record
 GUEST, FILES, SHARED, RESIZE_BACKUP, INCOMING = 'guest', 'files', 'shared_files', 'resize_backup', 'incoming'
@@ -108,6 +108,8 @@ class Records:
 
     A failed write is logged and the record stays in memory, so that a full disk does not fail tasks.
 
+    boot    identifier of the boot of the machine in which all guests were recovered last, or ''
+
     :param directory: directory of all hosts' records; None: records are in memory only
     """
 
@@ -118,12 +120,16 @@ class Records:
         self._records: dict[str, Record] = {}
         self._unreadable: set[str] = set()               # uuids of unreadable records
         self.complete = False
+        self.boot = ''
         if self._directory and os.path.isdir(self._directory):
             self._load(self._directory)
 
     def _load(self, directory: str) -> None:
         for name in os.listdir(directory):
             self.complete = self.complete or name == COMPLETE
+            if name == BOOT:
+                with contextlib.suppress(OSError, UnicodeDecodeError), open(os.path.join(directory, name)) as file:
+                    self.boot = file.read()
             if not name.endswith(ENDING):
                 continue
             try:
@@ -205,6 +211,12 @@ class Records:
             self.complete = True
             if self._directory:
                 self._write(os.path.join(self._directory, COMPLETE), b'{}')
+
+    def note_boot(self, boot: str) -> None:
+        """Record that all guests were recovered in this boot of the machine."""
+        self.boot = boot
+        if self._directory:
+            self._write(os.path.join(self._directory, BOOT), boot.encode())
 
     def check_name(self, host: str, guests: collections.abc.Iterable[str]) -> None:
         """Check that guests of this hypervisor are not recorded under another host name.

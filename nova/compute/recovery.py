@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import logging
 import os
+import threading
 import time
 import typing
 
@@ -14,6 +15,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova.compute import build
+from nova.compute import counters
 from nova.compute import differences
 from nova.compute import interface
 from nova.compute import orphans
@@ -43,12 +45,22 @@ def boot_time() -> float:
     """
     with open('/proc/uptime') as file:
         uptime = float(file.read().split()[0])
+    return time.time() - uptime + _init_start() / os.sysconf('SC_CLK_TCK')
+
+
+def boot_id() -> str:
+    """Return an identifier of this boot of the machine or, in a container with an init system, of the container."""
+    return f'{counters.BOOT_ID.read_text().strip()} {_init_start()}'
+
+
+def _init_start() -> int:
+    """Return the start time of PID 1 in ticks since the start of the kernel; 0 if PID 1 is not an init system."""
     try:
         with open('/proc/1/stat') as file:
             name, _, fields = file.read().partition('(')[2].rpartition(')')
     except OSError:                      # ProtectProc= hides PID 1 from this user
-        name, fields = '', ''
-    return time.time() - uptime + (int(fields.split()[START_FIELD]) / os.sysconf('SC_CLK_TCK') if name in INITS else 0)
+        return 0
+    return int(fields.split()[START_FIELD]) if name in INITS else 0
 
 
 # frame of the task of Recovery._settle; taken_in is replaced by the server's task state
@@ -69,7 +81,7 @@ def decide(server: objects.Instance, power_state: int | None, *, booted_after: b
     """Return the recovery step for a server on this host (a key of STEPS), or None.
 
     :param power_state: power state of the server's guest, or None if there is no guest
-    :param booted_after: the machine was booted after the last write of the row
+    :param booted_after: the machine was booted after the last recovery
     :param resume: whether to start ACTIVE servers after a boot of the machine
     :param restored: the rows come from a backup; no server is started, because another machine may run it
     """
@@ -122,13 +134,16 @@ class Recovery:
         guests = host.driver.guests()
         here = self._orphans.find(guests)
         entries = host.conductor.instances_on_host(ctx, host=host.name)
-        booted = boot_time()
+        boot, recovered, booted = boot_id(), host.records.boot, boot_time()
+        steps: list[str] = []                  # uuids of servers with a step
         restored = os.path.exists(os.path.join(host_identity.state_path(host.conf), state_directory.RESTORED))
         for entry in entries:
             server = entry['instance']
-            written = server.updated_at.replace(tzinfo=None)
+            # clocks of hosts differ: times are compared only once, before the first boot is recorded
+            written = (server.updated_at.replace(tzinfo=None) - _EPOCH).total_seconds()
+            booted_after = recovered != boot if recovered else booted > written
             what = decide(server, guests.get(server.uuid), resume=host.conf.resume_guests_state_on_host_boot,
-                          booted_after=booted > (written - _EPOCH).total_seconds(), restored=restored)
+                          booted_after=booted_after, restored=restored)
             why = None if what == 'settle' else self._untouched(entry, guests)
             if what and why:
                 LOG.error('Server %s is not changed: %s.', server.uuid, why)
@@ -137,9 +152,27 @@ class Recovery:
                          server.uuid, server.vm_state, server.task_state, guests.get(server.uuid), STEPS[what])
                 # the resumed task has the request id of the interrupted one
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
+                steps.append(server.uuid)
+        if recovered != boot:
+            self._note_boot(boot, steps)
         servers = [entry['instance'] for entry in entries]
         rows = self._orphans.settle(ctx, here, {server.uuid for server in servers})
         self._reporter.look(ctx, guests, here, servers, rows, with_volumes=True)
+
+    def _note_boot(self, boot: str, uuids: list[str]) -> None:
+        """Record this boot after the queued steps of these servers: a restart before their end repeats them."""
+        remaining, lock = set(uuids), threading.Lock()
+
+        def ended(uuid: str) -> None:
+            with lock:
+                remaining.discard(uuid)
+                is_last = not remaining
+            if is_last:
+                self._host.records.note_boot(boot)
+        for uuid in uuids:
+            self._host.queue.submit(uuid, ended, uuid)
+        if not uuids:
+            self._host.records.note_boot(boot)
 
     def _untouched(self, entry: Arguments, guests: collections.abc.Container[str]) -> str | None:
         """Return the reason to leave a server untouched, or None.

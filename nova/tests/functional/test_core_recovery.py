@@ -11,6 +11,7 @@ from nova import exception
 from nova import objects
 from nova import states
 from nova import utils
+from nova.compute import records
 from nova.compute import recovery
 from nova.compute import tasks
 from nova.conductor.upkeep import reconciler
@@ -197,6 +198,13 @@ def test_lost_messages_are_derived_from_the_rows(cloud):
     cloud.check()
 
 
+def all_guests_are_off(driver):
+    driver.init_host()
+    for guest in driver.machine.guests.values():
+        guest['power_state'] = states.SHUTDOWN
+    driver.machine.save()
+
+
 @pytest.mark.parametrize('resume', [True, False])
 def test_guests_start_after_a_host_reboot_if_configured(cloud, monkeypatch, resume):
     cloud.conf.set_override('resume_guests_state_on_host_boot', resume)
@@ -204,19 +212,42 @@ def test_guests_start_after_a_host_reboot_if_configured(cloud, monkeypatch, resu
     cloud.act(stopped, 'os-stop', clean_shutdown=True)
     cloud.settle()
     cloud.kill_compute('host1')
-    time.sleep(0.01)
-    monkeypatch.setattr(recovery, 'boot_time', time.time)
-
-    def boot(driver):
-        driver.init_host()
-        for guest in driver.machine.guests.values():
-            guest['power_state'] = states.SHUTDOWN
-        driver.machine.save()
-    cloud.start_compute('host1', boot)
+    monkeypatch.setattr(recovery, 'boot_id', lambda: 'next')
+    cloud.start_compute('host1', all_guests_are_off)
     cloud.settle()
     assert cloud.row(runs)['vm_state'] == (states.ACTIVE if resume else states.STOPPED)
     assert cloud.row(stopped)['vm_state'] == states.STOPPED
     assert cloud.computes['host1'].driver.guests()[runs] == (states.RUNNING if resume else states.SHUTDOWN)
+
+
+@pytest.mark.parametrize('is_first', [True, False], ids=['first-start-of-this-release', 'boot-is-recorded'])
+def test_times_show_a_boot_only_until_a_boot_is_recorded(cloud, monkeypatch, is_first):
+    """The clock of the host may be wrong after a power failure."""
+    uuid = cloud.boot()
+    cloud.kill_compute('host1')
+    recorded, = (cloud.path / records.DIRECTORY).glob(f'*/{records.BOOT}')
+    if is_first:
+        recorded.unlink()
+    monkeypatch.setattr(recovery, 'boot_time', lambda: time.time() + 3600)
+    cloud.start_compute('host1', all_guests_are_off)
+    cloud.settle()
+    assert cloud.row(uuid)['vm_state'] == (states.ACTIVE if is_first else states.STOPPED)
+    assert recorded.read_text() == recovery.boot_id()
+
+
+def test_starts_after_a_host_reboot_are_continued_after_a_restart(cloud, monkeypatch):
+    uuids = [cloud.boot(), cloud.boot()]
+    cloud.kill_compute('host1')
+    monkeypatch.setattr(recovery, 'boot_id', lambda: 'next')
+    cloud.bus.lost = lambda topic, method, server: method == 'begin_task'
+    compute = cloud.start_compute('host1', all_guests_are_off)
+    compute.queue.stop(0)
+    cloud.kill_compute('host1')
+    cloud.bus.lost = None
+    cloud.start_compute('host1')
+    cloud.settle()
+    assert [cloud.row(uuid)['vm_state'] for uuid in uuids] == [states.ACTIVE] * 2
+    assert cloud.computes['host1'].driver.guests() == dict.fromkeys(uuids, states.RUNNING)
 
 
 def test_guest_that_stopped_meanwhile_is_recorded_as_stopped(cloud):
