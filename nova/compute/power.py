@@ -70,6 +70,17 @@ class Power:
         self._perform(ctx, instance, START_AGAIN, lambda server: (
             host.driver.power_on(ctx, server, host.set_up_networks(ctx, server))))
 
+    def start_if_off(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        """After its earlier tasks, start a server that is then ACTIVE and idle without a running guest."""
+        self._host.submit(instance, self._start_if_off, ctx, instance)
+
+    def _start_if_off(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
+        host = self._host
+        host.conductor.update_instance(ctx, instance_uuid=instance.uuid, values={}, expect={
+            'host': [host.name], 'vm_state': [states.ACTIVE], 'task_state': [None]})
+        if host.driver.guest_state(instance.uuid) in (None, states.SHUTDOWN, states.CRASHED):
+            self._start_again(ctx, instance)
+
     def _submit(self, ctx: context.RequestContext, instance: objects.Instance, name: str, body: Body) -> None:
         self._host.submit(instance, self._perform, ctx, instance, actions.ACTIONS[name].frame, body)
 

@@ -136,14 +136,14 @@ class Recovery:
         entries = host.conductor.instances_on_host(ctx, host=host.name)
         boot, recovered, booted = boot_id(), host.records.boot, boot_time()
         steps: list[str] = []                  # uuids of servers with a step
+        resume = host.conf.resume_guests_state_on_host_boot
         restored = os.path.exists(os.path.join(host_identity.state_path(host.conf), state_directory.RESTORED))
         for entry in entries:
             server = entry['instance']
             # clocks of hosts differ: times are compared only once, before the first boot is recorded
             written = (server.updated_at.replace(tzinfo=None) - _EPOCH).total_seconds()
             booted_after = recovered != boot if recovered else booted > written
-            what = decide(server, guests.get(server.uuid), resume=host.conf.resume_guests_state_on_host_boot,
-                          booted_after=booted_after, restored=restored)
+            what = decide(server, guests.get(server.uuid), resume=resume, booted_after=booted_after, restored=restored)
             why = None if what == 'settle' else self._untouched(entry, guests)
             if what and why:
                 LOG.error('Server %s is not changed: %s.', server.uuid, why)
@@ -152,6 +152,8 @@ class Recovery:
                          server.uuid, server.vm_state, server.task_state, guests.get(server.uuid), STEPS[what])
                 # the resumed task has the request id of the interrupted one
                 self._recover[what](context.on_behalf_of(entry), server, entry['arguments'] or {})
+                if what == 'again' and booted_after and not restored:
+                    self._after_boot(server, resume)
                 steps.append(server.uuid)
         if recovered != boot:
             self._note_boot(boot, steps)
@@ -207,6 +209,13 @@ class Recovery:
             self._host.submit(server, self._repeat_with_spec, ctx, server, restart.method, arguments)
         else:
             self._methods[restart.method](ctx, server, **arguments)
+
+    def _after_boot(self, server: objects.Instance, resume: bool) -> None:
+        """Start the guest if its repeated or abandoned task leaves the server ACTIVE, or report that it is off."""
+        if resume:
+            self._power.start_if_off(context.admin_context(), server)
+        else:
+            self._power_states.report(server.uuid)
 
     def _repeat_with_spec(self, ctx: context.RequestContext, server: objects.Instance, method: str,
                           arguments: Arguments) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from nova import exception
 from nova import states
+from nova.compute import recovery
 from nova.conductor.upkeep import reconciler
 from nova.db.moves import live_migrations
 from nova.tests import races
@@ -301,6 +302,20 @@ def test_the_source_is_restarted_while_it_runs(cloud):
     cloud.kill_compute('host1')
     restart(cloud, 'host1')
     at_home(cloud, uuid, number, 'failed')
+
+
+def test_the_source_crashes_while_it_runs(cloud, monkeypatch):
+    uuid = boot(cloud)
+    number = running(cloud, uuid, host='host2')
+    cloud.kill_compute('host1')
+    monkeypatch.setattr(recovery, 'boot_id', lambda: 'next')
+
+    def crashed(driver):
+        driver.init_host()
+        driver.machine.change_by_itself(uuid, states.SHUTDOWN)
+    cloud.start_compute('host1', crashed)
+    at_home(cloud, uuid, number, 'failed')
+    assert cloud.computes['host1'].driver.guests()[uuid] == states.RUNNING
 
 
 def goes_ahead(cloud):

@@ -220,6 +220,31 @@ def test_guests_start_after_a_host_reboot_if_configured(cloud, monkeypatch, resu
     assert cloud.computes['host1'].driver.guests()[runs] == (states.RUNNING if resume else states.SHUTDOWN)
 
 
+@pytest.mark.parametrize('resume', [True, False])
+@pytest.mark.parametrize(('name', 'operation', 'arguments'), [
+    ('createImage', 'snapshot', {'image_id': 'i1'}),
+    ('createBackup', 'snapshot', {'image_id': 'i1', 'backup_type': 'daily', 'rotation': 1}),
+    ('changePassword', 'set_admin_password', {'admin_password': None}), ('pause', 'pause', {}),
+    ('unpause', 'unpause', {}), ('suspend', 'suspend', {})])
+def test_guest_starts_after_a_host_crash_during_a_task(cloud, monkeypatch, name, operation, arguments, resume):
+    cloud.conf.set_override('resume_guests_state_on_host_boot', resume)
+    uuid = cloud.boot()
+    cloud.images.unfinished.add('i1')
+    if name == 'unpause':
+        cloud.act(uuid, 'pause')
+        cloud.settle()
+    sent = {**arguments, 'admin_password': 'secret'} if 'admin_password' in arguments else arguments
+    cloud.kill_in('host1', operation, lambda: cloud.act(uuid, name, **sent))
+    monkeypatch.setattr(recovery, 'boot_id', lambda: 'next')
+    cloud.start_compute('host1', all_guests_are_off)
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['vm_state'], row['task_state'], row['power_state']) == (
+        (states.ACTIVE, None, states.RUNNING) if resume else (states.STOPPED, None, states.SHUTDOWN))
+    assert cloud.computes['host1'].driver.guests() == {uuid: row['power_state']}
+    cloud.check()
+
+
 @pytest.mark.parametrize('is_first', [True, False], ids=['first-start-of-this-release', 'boot-is-recorded'])
 def test_times_show_a_boot_only_until_a_boot_is_recorded(cloud, monkeypatch, is_first):
     """The clock of the host may be wrong after a power failure."""

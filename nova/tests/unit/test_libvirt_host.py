@@ -69,6 +69,18 @@ def test_the_state_of_one_guest_is_that_of_the_list(connection, host):
     assert host.guest_state(ours) == host.guests()[ours] == states.RUNNING
 
 
+def test_guest_that_is_off_is_not_suspended(connection, host):
+    ident = define(connection)
+    with pytest.raises(exception.VirtError):
+        host.guest('suspend the guest', ident, calls.save)
+    domain = connection.lookupByUUIDString(ident)
+    domain.create()
+    for _repetition in range(2):
+        host.guest('suspend the guest', ident, calls.save)
+        assert domain.hasManagedSaveImage() and not domain.isActive()
+    domain.managedSaveRemove()
+
+
 class Driver:
     """A driver that knows the state of one guest and lists none."""
 

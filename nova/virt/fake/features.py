@@ -46,19 +46,26 @@ class Pause(machine.Feature):
 
     def pause(self, instance: Instance) -> None:
         with self.machine.operation('pause'):
+            self._check_on(instance, 'pause')
             self.machine.set_state(instance, states.POWER_PAUSED, 'paused')
 
     def unpause(self, instance: Instance) -> None:
         with self.machine.operation('unpause'):
-            self.machine.set_state(instance, states.RUNNING, 'unpaused')
+            if self.machine.guest(instance)['power_state'] == states.POWER_PAUSED:
+                self.machine.set_state(instance, states.RUNNING, 'unpaused')
 
     def suspend(self, instance: Instance) -> None:
         with self.machine.operation('suspend'):
+            self._check_on(instance, 'suspend')
             self.machine.set_state(instance, states.POWER_SUSPENDED, 'suspended')
 
     def resume(self, context: RequestContext, instance: Instance, network_info: driver.NetworkInfo) -> None:
         with self.machine.operation('resume'):
             self.machine.set_state(instance, states.RUNNING, 'resumed')
+
+    def _check_on(self, instance: Instance, operation: str) -> None:
+        if self.machine.guest(instance)['power_state'] in (states.SHUTDOWN, states.CRASHED):
+            raise exception.VirtError(operation=operation, reason='the guest is off')
 
 
 class Rescue(machine.Feature):

@@ -148,8 +148,11 @@ def unpause(domain: libvirt.virDomain) -> None:
 
 
 def save(domain: libvirt.virDomain) -> None:
-    """Save the memory to disk and stop the domain."""
-    if domain.isActive():
+    """Save the memory to disk and stop the domain. A domain that is suspended already is unchanged.
+
+    :raises libvirtError: the domain is off, and has no saved memory
+    """
+    if domain.isActive() or not domain.hasManagedSaveImage():
         domain.managedSave()
 
 
