@@ -197,16 +197,22 @@ class LiveMigration:
               facts: virt.MigrationFacts) -> None:
         """Complete the migration after the guest has started at the destination."""
         host = self._host
-        try:
-            host.driver_with(virt.LiveMigration).post_live_migration_at_source(ctx, server, server.network_info, facts)
-        except exception.NovaException as error:
-            LOG.error('Cannot remove all resources of migrated server %s from this host: %s', server.uuid, error)
+        self._clean_up_source(ctx, server, facts)
         host.moves.live_migration_arrived(ctx, migration_id=migration.id, host=host.name)
         try:
             host.network.client.refresh_ports(ctx, server=host.name,
                                                  port_ids=[vif['id'] for vif in server.network_info])
         except exception.Unavailable:
             LOG.info('The ports of server %s are removed from this host later.', server.uuid)
+
+    def _clean_up_source(self, ctx: context.RequestContext, server: objects.Instance,
+                         facts: virt.MigrationFacts) -> None:
+        """Remove a guest that has left; log errors, because the server does not depend on this host any more."""
+        try:
+            self._host.driver_with(virt.LiveMigration).post_live_migration_at_source(
+                ctx, server, server.network_info, facts)
+        except (exception.NovaException, OSError) as error:
+            LOG.error('Cannot remove all resources of migrated server %s from this host: %s', server.uuid, error)
 
     def _live_migration_failed(self, ctx: context.RequestContext, migration: objects.Migration,
                                error: Exception) -> None:
@@ -247,9 +253,7 @@ class LiveMigration:
         left = host.moves.resume_live_migration(ctx, instance_uuid=instance.uuid, host=host.name,
                                                 has_guest=has_guest)
         if left:
-            host.driver_with(virt.LiveMigration).post_live_migration_at_source(
-                ctx, instance, instance.network_info, {})
-
+            self._clean_up_source(ctx, instance, {})
 
     def _still_leaves(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """Check that the server is still being migrated.

@@ -220,6 +220,19 @@ def test_a_failure_after_the_arrival_leaves_the_server_there(cloud):
     assert hosts_with(cloud, uuid) == ['host2'] and cloud.conductor.claim_check.audit() == []
 
 
+@pytest.mark.parametrize('error', [OSError(30, 'Read-only file system'),
+                                   exception.VirtError(operation='remove the guest', reason='canary')])
+def test_a_failed_clean_up_at_the_source_does_not_delay_the_server(cloud, error):
+    uuid = boot(cloud)
+    cloud.computes['host1'].driver.failures['post_live_migration_at_source'] = error
+    number = migrate(cloud, uuid, host='host2')
+    cloud.settle()
+    row = cloud.row(uuid)
+    assert (row['host'], row['vm_state'], row['task_state']) == ('host2', states.ACTIVE, None)
+    assert move(cloud, number)['status'] == 'completed'
+    check(cloud)
+
+
 # ---- abort, delete ---------------------------------------------------------------
 
 def abort(cloud, uuid, number, allowed=('queued', 'preparing', 'running'), lost=False):
