@@ -273,8 +273,9 @@ class LiveMigrations:
         """See interface.py."""
         def write(conn: Connection) -> dict[str, bool]:
             migration = self._noted(conn, migration_id, values)
-            done, total = values.get('memory_processed_bytes'), values.get('memory_total_bytes')
-            progress = {'progress': 100 * done // total} if total and done is not None else {}
+            # hypervisors send changed pages again, so the processed and the remaining bytes may exceed the total
+            left, total = values.get('memory_remaining_bytes'), values.get('memory_total_bytes')
+            progress = {'progress': max(0, 100 * (total - left) // total)} if total and left is not None else {}
             if not instances.set_where(conn, migration['instance_uuid'], progress,
                                        {'task_state': states.MIGRATING, 'host': host}):
                 raise exception.InstanceChanged(instance_id=migration['instance_uuid'])

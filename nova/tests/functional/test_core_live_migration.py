@@ -119,6 +119,21 @@ def test_a_report_of_the_size_alone(cloud):
     cloud.settle()
 
 
+@pytest.mark.parametrize(('processed', 'remaining', 'progress'), [(3000, 100, 90), (10, 0, 100), (2000, 1500, 0)])
+def test_progress_follows_from_the_remaining_memory(cloud, processed, remaining, progress):
+    """A guest that writes memory sends pages again, and a guest with empty pages sends less than its memory."""
+    first, uuid = boot(cloud), boot(cloud)
+    running(cloud, first)
+    number = migrate(cloud, uuid)                            # it waits for the first one, and reports nothing
+    wait_for(lambda: move(cloud, number)['status'] == 'queued', what='not queued')
+    cloud.conductor.methods.report_live_migration(cloud.ctx, number, 'host1', {
+        'memory_total_bytes': 1000, 'memory_processed_bytes': processed, 'memory_remaining_bytes': remaining}, 60)
+    assert cloud.row(uuid)['progress'] == progress
+    complete(cloud, first)
+    slow(cloud, 0)
+    cloud.settle()
+
+
 def test_one_at_a_time_leaves_a_host(cloud):
     uuids = [boot(cloud) for _ in range(3)]
     slow(cloud, 30)
