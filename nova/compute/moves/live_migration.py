@@ -3,6 +3,7 @@
 The conductor coordinates both: it writes the database rows, and calls the destination for preparation, completion and
 rollback.
 """
+import contextlib
 import functools
 import logging
 import time
@@ -234,7 +235,8 @@ class LiveMigration:
         """Abort a running migration because the server is deleted; do not wait for the end."""
         migration = self._host.driver.get_feature(virt.LiveMigration)
         if migration:
-            migration.abort_live_migration(instance)
+            with contextlib.suppress(exception.VirtError):           # it has ended, or the deletion reports the error
+                migration.abort_live_migration(instance)
 
     # ---- after a restart, or after a lost message ----
 

@@ -317,6 +317,18 @@ def test_a_delete_does_not_wait_for_the_end(cloud, lost):
     check(cloud)
 
 
+def test_a_server_is_deleted_although_its_migration_cannot_be_aborted(cloud):
+    """Its migration has ended at that moment."""
+    uuid = boot(cloud)
+    running(cloud, uuid, host='host2')
+    cloud.computes['host1'].driver.failures['abort_live_migration'] = exception.GuestNotFound(instance_id=uuid)
+    cloud.delete(uuid)
+    complete(cloud, uuid)
+    cloud.settle()
+    assert cloud.gone(uuid)
+    check(cloud)
+
+
 # ---- parts that die --------------------------------------------------------------
 
 def restart(cloud, host):

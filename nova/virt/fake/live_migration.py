@@ -107,9 +107,10 @@ class LiveMigration:
                 time.sleep(STEP_S)
 
     def abort_live_migration(self, instance: Instance) -> None:
-        job = self.jobs.get(instance.uuid)
-        if job is not None:
-            job.aborted.set()
+        with self.machine.operation('abort_live_migration'):
+            job = self.jobs.get(instance.uuid)
+            if job is not None:
+                job.aborted.set()
 
     def force_complete_live_migration(self, instance: Instance) -> None:
         with self.machine.operation('force_complete_live_migration'):
