@@ -250,7 +250,7 @@ def test_disks_keep_the_io_threads_of_the_running_guest(tmp_path, here, there):
         assert etree.fromstring(each).findtext('iothreads') == ('1' if here else None)
 
 
-def test_record_of_an_arrived_guest_has_the_io_threads_of_the_running_guest(tmp_path):
+def test_record_of_an_arrived_guest_describes_the_running_guest(tmp_path):
     """A later attachment chose a thread that the running guest did not have."""
     stored = store(tmp_path / 'one', 'one')
     pathlib.Path(stored.path(UUID)).mkdir()
@@ -264,6 +264,10 @@ def test_record_of_an_arrived_guest_has_the_io_threads_of_the_running_guest(tmp_
         connections=None, clients=disk_clients.DiskClients(None), addresses=None)
     feature.post_live_migration_at_destination(None, types.SimpleNamespace(uuid=UUID, vm_state='paused'), [])
     assert [disk.iothread for disk in stored.load(UUID).disks] == [1, 1]
+    arrived.resources.cell, arrived.resources.cpuset = 1, '4-7'        # of the destination, while the disks are shared
+    shared_storage.note_incoming(stored, arrived, 'one')
+    feature.post_live_migration_at_destination(None, types.SimpleNamespace(uuid=UUID, vm_state='paused'), [])
+    assert stored.load(UUID).resources == arrived.resources
 
 
 def test_only_hosts_with_the_same_file_share(tmp_path):

@@ -288,6 +288,29 @@ def test_volume_that_stays_connected_hides_no_result_of_a_migration(rig, monkeyp
         feature.pre_live_migration(None, instance, [], [device()], {'guest': {}})
 
 
+def test_ports_and_processors_of_an_arriving_guest_are_taken(rig, monkeypatch):
+    """Its choices were in no record: a guest that started meanwhile got the TCP port of the same serial console."""
+    conf, seen = rig.guests._conf, []
+    conf.set_override('enabled', True, 'serial_console')
+    conf.set_override('server_listen', '127.0.0.1', 'serial_console')
+    rig.platform.topology = object()
+    monkeypatch.setattr(guests.cells, 'floating', lambda _topology, own, others, _limits: (
+        seen.append(others) or len(others), {len(others)}))
+    monkeypatch.setattr(xml, 'domain', lambda *_arguments: '')
+    coming = rig.storage.load(rig.guest().uuid)
+    rig.storage.host = 'here'
+    coming.ownership.host = 'other'                      # the record on shared storage belongs to the source
+    rig.storage.record(coming)
+    rig.guests.domain_xml(coming, lambda guest: shared_storage.note_incoming(rig.storage, guest, 'here'))
+    noted = shared_storage.incoming(rig.storage, coming.uuid, 'here')
+    assert (noted.consoles, noted.resources) == (coming.consoles, coming.resources) and rig.storage.guests() == []
+    other = rig.storage.load(rig.guest().uuid)
+    rig.guests.domain_xml(other)
+    ports = [guest.consoles['serial']['ports'] for guest in (coming, other)]
+    assert ports[0] and ports[1] and not set(ports[0]) & set(ports[1])
+    assert seen == [[], [coming.resources]]
+
+
 FAILED = exception.VirtError(operation='attach the volume', reason='it failed')
 
 

@@ -92,14 +92,16 @@ class Guests(guest_power.GuestPower):
             self.storage.save(guest)
         return found
 
-    def domain_xml(self, guest: xml.Guest, keep: bool = True) -> str:
+    def domain_xml(self, guest: xml.Guest, save: Callable[[xml.Guest], None] | None = None) -> str:
         """Choose consoles for a guest, and CPUs for a guest without NUMA topology. Return the domain XML.
 
-        :param keep: whether to save these choices in the record; False if the record belongs to another host
+        :param save: function that saves these choices; None: save them in the guest's record
         """
         topology = self._platform.topology
         with self._placing:
-            others = [other for other in self.storage.guests() if other.uuid != guest.uuid]
+            arriving = shared_storage.incoming_guests(self.storage, self._host)
+            known = {other.uuid: other for other in (*arriving, *self.storage.guests())}
+            others = [other for uuid, other in known.items() if uuid != guest.uuid]
             if topology is not None and guest.resources.numa is None:
                 limits = fit.Overcommit(self._conf.cpu_allocation_ratio, self._conf.ram_allocation_ratio)
                 guest.resources.cell, shared = cells.floating(
@@ -109,8 +111,7 @@ class Guests(guest_power.GuestPower):
                 self._conf, guest.consoles, guest.hardware.serial_ports,
                 lambda name: self.storage.path(guest.uuid, name),
                 graphics.used_ports(other.consoles for other in others))
-            if keep:
-                self.storage.save(guest)
+            (save or self.storage.save)(guest)
         return xml.domain(guest, topology, self._platform.processor)
 
     # ---- start ------------------------------------------------------------------------

@@ -150,6 +150,9 @@ class LiveMigration:
         uuid, copied, incremental = guest.uuid, bool(facts['block_migration']), False
         probe.check(guest.volumes)
         self._connections.define_secrets(guest.volumes)
+
+        def note(guest: xml.Guest) -> None:
+            shared_storage.note_incoming(self._storage, guest, self._host)
         with self._guests.operation(uuid):
             self._unplug_expected(uuid)                       # an interrupted attempt may have plugged ports
             self._guests.remove(uuid, keep_disks=not copied)
@@ -160,10 +163,10 @@ class LiveMigration:
                 except OSError as error:
                     raise exception.VirtError(operation='make the disks', reason=error.strerror) from error
             else:
-                shared_storage.note_incoming(self._storage, guest, self._host)
+                note(guest)
             for port in guest.ports():   # plug ports after the record is stored, so that a rollback can unplug them
                 self._steps.plug(uuid, port)
-            text = self._guests.domain_xml(guest, keep=copied)
+            text = self._guests.domain_xml(guest, self._storage.save if copied else note)
         return {**facts, 'domain': text, 'incremental': incremental}
 
     def _make_disks(self, context: RequestContext, guest: xml.Guest, facts: driver.MigrationFacts) -> bool:
@@ -208,6 +211,7 @@ class LiveMigration:
         expected = shared_storage.incoming(self._storage, instance.uuid, self._host)
         if expected is not None:
             guest.volumes = expected.volumes
+            guest.resources.cell, guest.resources.cpuset = expected.resources.cell, expected.resources.cpuset
         guest.ownership.host = guest.ownership.successor = None
         owners.mark_in_migration(self._storage.path(instance.uuid), False)
         if guest.resources.numa:
