@@ -27,9 +27,7 @@ class Power:
         self._host = host
 
     def start_instance(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        host = self._host
-        self._submit(ctx, instance, 'os-start', lambda server: (
-            host.driver.power_on(ctx, server, host.set_up_networks(ctx, server))))
+        self._submit(ctx, instance, 'os-start', lambda server: self._power_on(ctx, server))
 
     def stop_instance(self, ctx: context.RequestContext, instance: objects.Instance, clean_shutdown: bool) -> None:
         timeout = self._host.conf.shutdown_timeout if clean_shutdown else 0
@@ -66,9 +64,7 @@ class Power:
         self._host.submit(instance, self._start_again, ctx, instance)
 
     def _start_again(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
-        host = self._host
-        self._perform(ctx, instance, START_AGAIN, lambda server: (
-            host.driver.power_on(ctx, server, host.set_up_networks(ctx, server))))
+        self._perform(ctx, instance, START_AGAIN, lambda server: self._power_on(ctx, server))
 
     def start_if_off(self, ctx: context.RequestContext, instance: objects.Instance) -> None:
         """After its earlier tasks, start a server that is then ACTIVE and idle without a running guest."""
@@ -80,6 +76,9 @@ class Power:
             'host': [host.name], 'vm_state': [states.ACTIVE], 'task_state': [None]})
         if host.driver.guest_state(instance.uuid) in (None, states.SHUTDOWN, states.CRASHED):
             self._start_again(ctx, instance)
+
+    def _power_on(self, ctx: context.RequestContext, server: objects.Instance) -> None:
+        self._host.driver.power_on(ctx, server, self._host.set_up_networks(ctx, server))
 
     def _submit(self, ctx: context.RequestContext, instance: objects.Instance, name: str, body: Body) -> None:
         self._host.submit(instance, self._perform, ctx, instance, actions.ACTIONS[name].frame, body)
