@@ -44,7 +44,7 @@ class ExternalEvents:
                 self._try(act, ctx, instance, event)
         changes = [event for event in events if event['name'] in NETWORK_CHANGES]
         if changes:                  # read the ports once for all events, because the Networking service repeats events
-            self._try(self._network_changed, ctx, instance, changes)
+            self._try(self._read_ports, ctx, instance, changes)
 
     @staticmethod
     def _try(act: typing.Callable[[context.RequestContext, objects.Instance, Found], None],
@@ -65,12 +65,8 @@ class ExternalEvents:
         except exception.NovaException as error:
             LOG.warning('Cannot check the ports of server %s: %s', instance.uuid, error.message)
 
-    def _network_changed(self, ctx: context.RequestContext, instance: objects.Instance,
-                         events: list[plugging.Event]) -> None:
-        self._read_ports(ctx, instance, events, trusted=False)
-
     def _read_ports(self, ctx: context.RequestContext, instance: objects.Instance,
-                    events: list[plugging.Event], trusted: bool) -> None:
+                    events: list[plugging.Event], trusted: bool = False) -> None:
         """Read the server's ports again, and detach lost ports from the guest.
 
         The Networking service returns the status of a port. Its plugging events are ignored: they may be late, repeated

@@ -95,7 +95,7 @@ class ConductorManager:
         self.heartbeats = heartbeats.Heartbeats(services.cell_db, services.conf, self.reconciler.messages_lost)
         self.power_states = power_states.PowerStates(services.cell_db)
         self.registration = registration.Registration(services, self.heartbeats)
-        self.inventory = inventory.Inventory(services, self.power_states)
+        self.inventory = inventory.Inventory(services)
         self.guest_reports = guest_reports.GuestReports(services)
         self.usage_audit = usage_audit.UsageAudit(services)
         self.counters = counters.CounterReports(services)
@@ -133,7 +133,7 @@ class ConductorManager:
             # ---- hosts
             inventory.get_block_devices, inventory.instances_on_host, inventory.server_states,
             self.guest_reports.report_guests,
-            inventory.image_cached, inventory.report_power_states, inventory.report_nodes,
+            inventory.image_cached, inventory.report_nodes, self.power_states.report_power_states,
             self.counters.report_counters,
             registration.report_service, registration.register_service, registration.heartbeat,
             registration.report_availability,

@@ -9,7 +9,6 @@ from nova.conductor.cell_services import CellServices
 from nova.conductor.cell_services import Connection
 from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
-from nova.conductor.hosts.power_states import PowerStates
 from nova.db import engine
 from nova.db.moves import live_migrations
 from nova.db.moves import migrations as server_migrations
@@ -28,8 +27,8 @@ _NO_ACTION = dict.fromkeys(('arguments', 'request_id', 'project_id', 'user_id'))
 class Inventory:
     """Stores inventory reports of hosts; interface.py describes the RPC methods."""
 
-    def __init__(self, services: CellServices, power_states: PowerStates) -> None:
-        self._cell_db, self._notifier, self._power_states = services.cell_db, services.notifier, power_states
+    def __init__(self, services: CellServices) -> None:
+        self._cell_db, self._notifier = services.cell_db, services.notifier
         self._passwords = encrypted_passwords.Passwords(services.conf)
 
     def report_nodes(self, ctx: Context, host: str, nodes: list[dict[str, typing.Any]]) -> None:
@@ -46,9 +45,6 @@ class Inventory:
                 engine.after_commit(conn, functools.partial(
                     notifier.publish, ctx, 'metrics.update', None, row, host))
         self._cell_db.run(write)
-
-    def report_power_states(self, ctx: Context | None, host: str, states: dict[str, int]) -> None:
-        self._power_states.report(host, states)
 
     def image_cached(self, ctx: Context, host: str, image_id: str, reason: str | None) -> None:
         self._cell_db.run(image_cache.done, host, image_id, reason)

@@ -9,6 +9,7 @@ import logging
 
 from nova import states
 from nova.conductor.cell_services import Connection
+from nova.conductor.cell_services import Context
 from nova.conductor.cell_services import Row
 from nova.db import engine
 from nova.db.servers import console_tokens
@@ -41,9 +42,9 @@ class PowerStates:
         self._db = db
         self._batches = batching.Batch(self.write, MAX_REPORTS)
 
-    def report(self, host: str, found: dict[str, int]) -> None:
+    def report_power_states(self, ctx: Context | None, host: str, states: dict[str, int]) -> None:
         """Store {uuid: power state} of the host's servers that have no task in progress; return after the write."""
-        self._batches.run(Report(host, found))
+        self._batches.run(Report(host, states))
 
     @property
     def waiting(self) -> int:
