@@ -1,5 +1,6 @@
 """Databases and service clients that the modules of a conductor share."""
 import collections.abc
+import contextlib
 import dataclasses
 import logging
 import typing
@@ -79,6 +80,14 @@ class CellServices:
                 return self.host_is_up(host, conn)
         found = services.list(conn, host=host, topic='compute')
         return services.any_up(conn, found, self.conf.service_down_time)
+
+    @contextlib.contextmanager
+    def retrying(self, uuid: str) -> collections.abc.Iterator[None]:
+        """Let a reconciler soon repeat a message about a server if no service answers in the block."""
+        try:
+            yield
+        except exception.Unavailable as error:
+            self.retry_soon(error, uuid)
 
     def retry_soon(self, error: exception.NovaException, *uuids: str) -> None:
         """Mark the actions of these servers as overdue after a service did not answer; a reconciler continues them.

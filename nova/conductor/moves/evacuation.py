@@ -74,7 +74,10 @@ class Evacuations:
                         change.no_host('rebuild_server', ended, fault, spec)
                 self._cell_db.run(write)
                 return
-        self._send_evacuation(ctx, row, migration)
+        with self._services.retrying(instance_uuid):
+            self._services.compute.evacuate_instance(
+                ctx, server=row['host'], instance=objects.Instance.from_row(row),
+                spec=self._specs.get_request_spec(ctx, row['uuid']), migration=objects.Migration.from_row(migration))
 
     def _take_over_server(self, ctx: Context, row: InstancesRow,
                           migration: MigrationsRow) -> tuple[InstancesRow, MigrationsRow]:
@@ -112,14 +115,6 @@ class Evacuations:
                     instance=objects.Instance(uuid=row['uuid'], network_info=[]))
             except exception.Unavailable:
                 LOG.info('Host %s is down; it searches for orphaned guests when it is back.', interrupted['host'])
-
-    def _send_evacuation(self, ctx: Context, row: InstancesRow, migration: MigrationsRow) -> None:
-        try:
-            self._services.compute.evacuate_instance(
-                ctx, server=row['host'], instance=objects.Instance.from_row(row),
-                spec=self._specs.get_request_spec(ctx, row['uuid']), migration=objects.Migration.from_row(migration))
-        except exception.Unavailable as error:
-            self._services.retry_soon(error, row['uuid'])
 
     # ---- called by the destination ----
 

@@ -511,10 +511,8 @@ class LiveMigrations:
 
     def _to_compute(self, ctx: Context, host: str | None, method: str, row: InstancesRow, **arguments: object) -> None:
         send = getattr(self._services.compute, method)
-        try:
+        with self._services.retrying(row['uuid']):
             send(ctx, server=host, instance=objects.Instance.from_row(row), **arguments)
-        except exception.Unavailable as error:
-            self._services.retry_soon(error, row['uuid'])
 
 
 def _object(migration: MigrationsRow) -> objects.Migration:

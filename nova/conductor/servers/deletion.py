@@ -61,10 +61,8 @@ class Deletion:
             else:
                 self._delete_in_other_cell(ctx, instance_uuid)
         elif up:
-            try:
+            with services.retrying(instance_uuid):
                 services.compute.terminate_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row))
-            except exception.Unavailable as error:
-                services.retry_soon(error, instance_uuid)
         else:
             try:
                 self._deallocate(ctx, instance_uuid, row['host'])
@@ -90,10 +88,8 @@ class Deletion:
         cell = cells.mapped(instance_uuid)
         if cell is None or cell is cells.default:
             return
-        try:
+        with self._services.retrying(instance_uuid):
             cell.rpc.conductor.delete_instance(ctx, instance_uuid=instance_uuid)
-        except exception.Unavailable as error:
-            self._services.retry_soon(error, instance_uuid)
 
     def _deallocate(self, ctx: Context, instance_uuid: str, host: str | None) -> None:
         """Release the addresses of a server.

@@ -86,11 +86,9 @@ class Shelving:
             row = self._place(ctx, row, spec, arguments.get('host'))
             if row is None:
                 return
-        try:
+        with self._services.retrying(instance_uuid):
             self._services.compute.unshelve_instance(ctx, server=row['host'], instance=objects.Instance.from_row(row),
                                                      spec=spec)
-        except exception.Unavailable as error:
-            self._services.retry_soon(error, instance_uuid)
 
     def _leave_dead_host(self, row: InstancesRow) -> InstancesRow:
         """Release the dead host of a server that is being unshelved; return the new row.
