@@ -5,6 +5,7 @@ import pathlib
 
 from nova import exception
 from nova.network.host.state import Network
+from nova.network.linux import addresses
 from nova.network.linux import runner
 from nova.objects import network_info
 
@@ -33,12 +34,7 @@ def ensure(run: runner.Runner, network: Network) -> None:
         run('ip', 'link', 'set', 'dev', name, 'mtu', str(network.mtu))
     present = [f'{each["local"]}/{each["prefixlen"]}' for each in known.get('addr_info', ())
                if each['family'] == 'inet']
-    for address in wanted:
-        if address not in present:
-            run('ip', 'address', 'replace', address, 'dev', name)
-    for address in present:
-        if address not in wanted:
-            run('ip', 'address', 'del', address, 'dev', name)
+    addresses.update(run, name, present, wanted)
     if 'UP' not in known.get('flags', []):
         run('ip', 'link', 'set', 'dev', name, 'up')
 

@@ -44,7 +44,7 @@ class Dnsmasq:
         :param domain: search domain of the guests
         """
         words = [
-            'dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--bind-interfaces', '--except-interface=lo',
+            'dnsmasq', '--conf-file=/dev/null', '--no-hosts', '--bind-dynamic', '--except-interface=lo',
             f'--interface={self.bridge}', f'--pid-file={self.pid_file}', f'--dhcp-hostsfile={self.hosts}',
             f'--dhcp-leasefile={self.leases}', f'--addn-hosts={self.names}', *domain_arguments(domain),
             *[f'--local=/{each}/' for each in domains if each != domain], '--dhcp-no-override', '--dhcp-authoritative',

@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 
+from nova.network.linux import addresses
 from nova.network.linux import runner
 
 NAMES = pathlib.Path('/run/netns')           # directory of ip-netns(8)
@@ -106,14 +107,7 @@ class Namespace:
         present = self.run.link(device, command='address') or {}
         known = [f'{each["local"]}/{each["prefixlen"]}' for each in present.get('addr_info', ())
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]
-        for address in known:
-            if address not in wanted:
-                self.run('ip', 'address', 'del', address, 'dev', device)
-        fresh = [address for address in wanted if address not in known]
-        for address in fresh:
-            more = ['nodad'] if ':' in address else []
-            self.run('ip', 'address', 'replace', address, 'dev', device, *more)
-        return bool(fresh)
+        return addresses.update(self.run, device, known, wanted)
 
     def routes(self, wanted: dict[str, str]) -> None:
         """Set the static routes {destination: next hop}."""

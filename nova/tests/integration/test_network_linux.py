@@ -30,6 +30,7 @@ from nova.runtime import privileges
 from nova.runtime import process_exit
 from nova.tests.support import network_manager as unit
 from nova.tests.support import network_rules as rows
+from nova.tests.support import waiting
 
 _MISSING = [command for command in (*driver.COMMANDS, 'busybox') if not shutil.which(command)]
 pytestmark = [
@@ -245,6 +246,37 @@ def test_dhcp_gives_each_guest_its_own_address(host):
     gateway = f'10.203.{host.octet}.1'
     assert a.dhcp() == f'{a.address}/24/{gateway}/{gateway}/1500' or a.dhcp().startswith(a.address)
     assert b.dhcp().split('/')[0] == b.address != a.address
+
+
+def test_a_new_gateway_replaces_the_address_of_the_bridge_and_is_a_name_server(host):
+    """The kernel deletes the other addresses of a range with its first one."""
+    gateway = f'10.203.{host.octet}.254'
+    with host.db.writer() as conn:
+        subnet = networks.many(conn, t.subnets, [host.network_id], 'network_id')[0]
+        networks.update(conn, t.subnets, subnet['id'], {'gateway_ip': gateway})
+    host.manager.refresh_ports(host.context, port_ids=[])
+    link = run.link(host.conf.network.bridge, command='address')
+    assert [each['local'] for each in link['addr_info'] if each['family'] == 'inet'] == [gateway]
+    waiting.wait_for(lambda: _answers(gateway, 53), 20, 'the name server')
+
+
+def test_a_second_subnet_without_dhcp_has_a_name_server(host):
+    gateway = f'10.204.{host.octet}.1'
+    with host.db.writer() as conn:
+        subnet = networks.many(conn, t.subnets, [host.network_id], 'network_id')[0]
+        networks.insert(conn, t.subnets, [{
+            **subnet, 'id': str(uuid.uuid4()), 'cidr': f'10.204.{host.octet}.0/24', 'gateway_ip': gateway,
+            'enable_dhcp': False, 'allocation_pools': []}])
+    host.manager.refresh_ports(host.context, port_ids=[])
+    waiting.wait_for(lambda: _answers(gateway, 53), 20, 'the name server')
+
+
+def _answers(address, port):
+    try:
+        socket.create_connection((address, port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 def test_guests_of_the_same_group_reach_each_other(host):
