@@ -4,11 +4,14 @@ The name of a namespace is a mount point. Under systemd a unit's mounts are priv
 (PrivateMounts= and options that imply it, systemd.exec(5)). A namespace without a name or process disappears with its
 connections. So a process stays in each namespace, and the next start of the daemon restores the name.
 """
+from collections.abc import Iterable
 import contextlib
+import ipaddress
 import json
 import os
 import pathlib
 import signal
+from typing import Any
 
 from nova.network.linux import addresses
 from nova.network.linux import runner
@@ -20,6 +23,7 @@ HOLDERS = pathlib.Path('/run/nova-namespaces')
 # the address that this service assigns. A kernel without IPv6 does not have this file.
 _NO_AUTOCONF = 'file=/proc/sys/net/ipv6/conf/default/accept_ra; [ ! -e $file ] || echo 0 > $file'
 _HOLD = 'sleep infinity </dev/null >/dev/null 2>&1 & echo $! $(stat -L -c %i /proc/$!/ns/net)'
+_ANY = {4: '0.0.0.0/0', 6: '::/0'}
 
 
 class Namespace:
@@ -109,17 +113,37 @@ class Namespace:
                  if each['scope'] == 'global' or each['local'].startswith('169.254.')]
         return addresses.update(self.run, device, known, wanted)
 
-    def routes(self, wanted: dict[str, str]) -> None:
-        """Set the static routes {destination: next hop}."""
-        for family in ('-4', '-6'):
-            text = self.run('ip', '-json', family, 'route', 'show', 'proto', 'static', check=False)
-            known = {route['dst']: route.get('gateway') for route in json.loads(text or '[]')}
-            mine = {destination: hop for destination, hop in wanted.items() if (':' in hop) == (family == '-6')}
-            for destination in known.keys() - mine.keys():
-                self.run('ip', family, 'route', 'del', destination, 'proto', 'static', check=False)
-            for destination, hop in mine.items():
-                if known.get(destination) != hop:
-                    self.run('ip', family, 'route', 'replace', destination, 'via', hop, 'proto', 'static')
+    def routes(self, wanted: Iterable[tuple[str, str]]) -> None:
+        """Set the static routes: (destination, next hop). Packets to a destination use all of its next hops."""
+        for version in (4, 6):
+            text = self.run('ip', '-json', f'-{version}', 'route', 'show', 'proto', 'static', check=False)
+            for command, check in route_commands(version, json.loads(text or '[]'), wanted):
+                self.run('ip', f'-{version}', 'route', *command, check=check)
+
+
+def route_commands(version: int, present: Iterable[dict[str, Any]],
+                   wanted: Iterable[tuple[str, str]]) -> list[tuple[list[str], bool]]:
+    """Return the changes of static routes of an IP version: (arguments of ``ip route``, whether they must succeed).
+
+    :param present: routes as ``ip -json`` prints them: ``default``, and hosts without a prefix length
+    :param wanted: (destination, next hop) of both versions
+    """
+    known: dict[str, set[str | None]] = {}
+    for route in present:
+        destination = str(ipaddress.ip_network(_ANY[version] if route['dst'] == 'default' else route['dst']))
+        known.setdefault(destination, set()).update(hop.get('gateway') for hop in route.get('nexthops', [route]))
+    mine: dict[str, set[str]] = {}
+    for destination, hop in wanted:
+        address = ipaddress.ip_address(hop)
+        if address.version == version:
+            mine.setdefault(str(ipaddress.ip_network(destination)), set()).add(str(address))
+    found = [(['del', destination, 'proto', 'static'], False) for destination in known.keys() - mine.keys()]
+    for destination, hops in mine.items():
+        if known.get(destination) != hops:
+            each = [['via', hop] for hop in sorted(hops)]
+            parts = each[0] if len(each) == 1 else [word for part in each for word in ('nexthop', *part)]
+            found.append((['replace', destination, 'proto', 'static', *parts], True))
+    return found
 
 
 def _number(pid: int) -> int | None:

@@ -64,9 +64,10 @@ class RouterPlumbing:
             if self.space.addresses(frames.router_name(interface), interface.addresses):  # arp_notify sees this
                 self.space.run('ip', 'link', 'set', 'dev', frames.router_name(interface), 'address', interface.mac)
         self._neighbours(interfaces)
-        routes = {route['destination']: route['nexthop'] for route in router.routes} if router.up and not part else {}
-        if router.gateway and router.up:
-            routes.setdefault('default', router.gateway)
+        routes = [(route['destination'], route['nexthop'])
+                  for route in router.routes] if router.up and not part else []
+        if router.gateway and router.up and not any(destination == '0.0.0.0/0' for destination, _hop in routes):
+            routes.append(('0.0.0.0/0', router.gateway))
         self.space.routes(routes)
         self.advertiser.advertise([(frames.router_name(each), cidr, mode) for each in interfaces
                                    for cidr, mode in each.modes])

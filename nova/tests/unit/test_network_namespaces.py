@@ -1,4 +1,5 @@
 """Namespaces, routers and the metadata relay of a host after a step of their set-up failed."""
+import dataclasses
 import os
 import types
 
@@ -64,6 +65,36 @@ def test_router_whose_creation_was_interrupted_is_completed(host, step, restarte
     expected = STEPS if step == STEPS[0] else STEPS[4:] if step == STEPS[4] else STEPS[1:]
     assert steps(host) == expected
     assert not plumbing.apply(ROUTER) and steps(host) == []
+
+
+PRESENT = {
+    4: [{'dst': 'default', 'gateway': '10.0.0.9'}, {'dst': '10.9.9.9', 'gateway': '10.0.0.5'},
+        {'dst': '10.8.0.0/16', 'nexthops': [{'gateway': '10.0.0.6'}, {'gateway': '10.0.0.5'}]}],
+    6: [{'dst': 'default', 'gateway': 'fd00::9'}, {'dst': 'fd01::1', 'gateway': 'fd00::5'}]}
+WANTED = [('0.0.0.0/0', '10.0.0.9'), ('10.9.9.9/32', '10.0.0.5'), ('10.8.0.0/16', '10.0.0.5'),
+          ('10.8.0.0/16', '10.0.0.6'), ('::/0', 'fd00::9'), ('fd01::1/128', 'fd00::5')]
+
+
+@pytest.mark.parametrize('version', [4, 6])
+def test_routes_that_the_kernel_has_are_left_alone(version):
+    assert namespaces.route_commands(version, PRESENT[version], WANTED) == []
+
+
+def test_route_with_several_next_hops_is_set_as_one():
+    wanted = [('0.0.0.0/0', '10.0.0.9'), ('10.8.0.0/16', '10.0.0.7'), ('10.8.0.0/16', '10.0.0.5')]
+    assert namespaces.route_commands(4, PRESENT[4], wanted) == [
+        (['del', '10.9.9.9/32', 'proto', 'static'], False),
+        (['replace', '10.8.0.0/16', 'proto', 'static', 'nexthop', 'via', '10.0.0.5', 'nexthop', 'via', '10.0.0.7'],
+         True)]
+
+
+def test_default_route_of_a_user_takes_precedence_over_the_external_gateway(host):
+    own = [{'destination': '0.0.0.0/0', 'nexthop': '10.0.0.5'}]
+    for routes, hop in ((own, '10.0.0.5'), ([], '172.24.4.1')):
+        host.plumbing().apply(dataclasses.replace(ROUTER, gateway='172.24.4.1', routes=routes))
+        assert [line for line in host.ran if ' route replace ' in line] == [
+            f'ip -4 route replace 0.0.0.0/0 proto static via {hop}']
+        del host.ran[:]
 
 
 def test_relay_listens_again_after_a_failed_set_up():
