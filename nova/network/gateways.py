@@ -10,6 +10,8 @@ that an administrator removed from a host has no host until an administrator ass
 The fake driver forwards no packets. A host with this driver gets routers only if the cloud has no other host, for
 example in a cloud with simulated guests.
 """
+from collections.abc import Mapping
+import collections
 import time
 
 from oslo_config.cfg import ConfigOpts
@@ -31,9 +33,12 @@ RESCHEDULE_INTERVAL_S = 0.5     # minimum seconds between two searches for route
 
 def choose(conn: Connection) -> str:
     """Return the host for one more router, or '' if no gateway host is alive."""
-    taken = routers.on_hosts(conn)
-    alive = [row['host'] for row in hosts.every(conn) if is_eligible(row)]
-    return min(alive, key=lambda host: (taken.get(host, 0), host), default='')
+    live = {row['host'] for row in hosts.every(conn) if is_eligible(row)}
+    return _least_used(live, routers.on_hosts(conn)) if live else ''
+
+
+def _least_used(live: set[str], taken: Mapping[str, int]) -> str:
+    return min(live, key=lambda host: (taken.get(host, 0), host))
 
 
 def is_eligible(row: NetworkHostsRow) -> bool:
@@ -111,11 +116,11 @@ def report(conn: Connection, host: str, address: str, gateway: bool, version: in
 def _reschedule_routers(conn: Connection, allowed: frozenset[str]) -> int:
     """Move routers away from hosts that are down or may not have routers; return the number of all hosts."""
     rows = hosts.every(conn)
-    alive = {row['host'] for row in rows
-             if is_eligible(row) and (not allowed or row['host'] in allowed)}
-    for ident, was in routers.places(conn).items():
-        if was not in alive:
-            fresh = choose(conn)
-            if fresh and fresh != was:
-                routers.place(conn, ident, fresh, was)
+    live = {row['host'] for row in rows if is_eligible(row) and (not allowed or row['host'] in allowed)}
+    homeless = [each for each in routers.places(conn).items() if each[1] not in live] if live else []
+    taken = collections.Counter(routers.on_hosts(conn) if homeless else {})
+    for ident, was in homeless:
+        host = _least_used(live, taken)
+        if routers.place(conn, ident, host, was):
+            taken[host] += 1
     return len(rows)

@@ -12,6 +12,7 @@ from nova.db.networks import hosts
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import revisions
+from nova.db.networks import routers
 from nova.db.networks import security_groups
 from nova.db.services import message_keys
 from nova.db.tables import network as t
@@ -104,9 +105,9 @@ def test_routers_are_looked_for_now_and_then_however_many_hosts_report(rig):
     assert selects and found.others is True
 
 
-def router_on(db, host):
+def router_on(db, host, ident='r'):
     with db.writer() as conn:
-        conn.execute(sa.insert(t.routers).values(id='r', project_id='p', name='r', routes=[], host=host, **{
+        conn.execute(sa.insert(t.routers).values(id=ident, project_id='p', name='r', routes=[], host=host, **{
             name: value for name, value in (('description', ''), ('created_at', utils.utcnow()),
                                             ('updated_at', utils.utcnow())) if name in t.routers.c}))
 
@@ -131,6 +132,23 @@ def test_a_host_gets_no_routers_by_saying_that_it_may(rig):
     found.report_host('gate1', '192.0.2.2', False, interval_s=0)
     with rig.db.reader() as conn:
         assert gateways.choose(conn) == 'gate2', 'gate1 says that it may have none'
+
+
+@pytest.mark.parametrize('gateway', [False, True])
+def test_statements_of_a_report_do_not_grow_with_routers_without_a_host(rig, gateway):
+    """Each report looked for a host twice for each router, while all hosts waited."""
+    for number in range(30):
+        router_on(rig.db, 'dead', f'r{number}')
+    selects = []
+    sa.event.listen(rig.db.engine, 'before_cursor_execute',
+                    lambda *given: given[2].startswith('SELECT') and selects.append(given[2]))
+    rig.db.run(hosts.seen, 'gate2', '192.0.2.3', gateway)
+    selects.clear()
+    gateways.Gateways(rig.conf, rig.db, 'control', '192.0.2.1').report_host('gate1', '192.0.2.2', gateway)
+    assert len([text for text in selects if 'FROM network_hosts' in text or 'FROM routers' in text]) <= 5
+    with rig.db.reader() as conn:
+        places = routers.on_hosts(conn)
+    assert places == ({'gate1': 15, 'gate2': 15} if gateway else {'dead': 30})
 
 
 def test_a_host_with_a_revoked_key_gets_no_routers(rig):
