@@ -79,11 +79,12 @@ class FloatingIps:
         self._run(drop)
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
-        """Associate a floating address with the address ``fixed`` of a server; None: with any of its IPv4 addresses."""
+        """Associate a floating address with the address ``fixed`` of a server; None: with its first IPv4 address."""
         def change(conn: Connection) -> None:
             row = self._of_address(conn, address)
-            held = networks.addresses_of(conn, [port['id'] for port in ports.of_device(conn, instance_uuid)])
-            places = [(port, entry['ip_address']) for port, entries in held.items() for entry in entries
+            idents = [port['id'] for port in ports.of_device(conn, instance_uuid)]
+            held = networks.addresses_of(conn, idents)
+            places = [(port, entry['ip_address']) for port in idents for entry in held.get(port, ())
                       if '.' in entry['ip_address'] and fixed in (None, entry['ip_address'])]
             if not places:
                 raise exception.BadRequest(f'The server has no address {fixed}.' if fixed else

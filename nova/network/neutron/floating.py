@@ -5,6 +5,8 @@ from nova import exception
 from nova.context import RequestContext
 from nova.network.neutron import client
 from nova.network.neutron import documents
+from nova.network.neutron import network_selection
+from nova.network.neutron import vifs
 from nova.objects.network_info import FloatingIp
 
 KIND = documents.FLOATING_IPS
@@ -52,8 +54,7 @@ class FloatingIps:
 
     def add(self, instance_uuid: str, address: str, fixed: str | None) -> None:
         row = self._of_address(address)
-        ports = self._neutron.list(self._context, documents.PORTS, device_id=instance_uuid)
-        places = [(port['id'], ip['ip_address']) for port in ports for ip in port['fixed_ips']
+        places = [(port['id'], ip['ip_address']) for port in self._ports(instance_uuid) for ip in port['fixed_ips']
                   if ipaddress.ip_address(ip['ip_address']).version == 4 and fixed in (None, ip['ip_address'])]
         if not places:
             raise exception.BadRequest(f'The server has no address {fixed}.' if fixed else
@@ -67,6 +68,15 @@ class FloatingIps:
         if row['port_id'] not in {port['id'] for port in ports}:
             raise exception.Conflict(f'Floating IP {address} is not associated with the server.')
         self._change(row, {'port_id': None})
+
+    def _ports(self, instance_uuid: str) -> list[documents.Port]:
+        """Return the server's ports that the caller sees, in order. Callers do not see the positions of ports."""
+        ports = self._neutron.list(self._context, documents.PORTS, device_id=instance_uuid)
+        if len(ports) < 2:
+            return ports
+        rows = self._neutron.list(network_selection.system(self._context), documents.PORTS, device_id=instance_uuid)
+        order = [row['id'] for row in vifs.sort_ports(rows)]
+        return sorted((port for port in ports if port['id'] in order), key=lambda port: order.index(port['id']))
 
     def _change(self, row: documents.FloatingIp, values: FloatingIp) -> None:
         try:

@@ -68,3 +68,23 @@ def test_the_actions_of_the_compute_api_do_the_same(cloud, server):
     shows(cloud, ident, made['floating_ip_address'])
     assert cloud.user.delete(f"/os-floating-ips/{made['id']}", version='2.1').status_code == 202
     shows(cloud, ident)
+
+
+def test_addfloatingip_takes_the_address_of_the_first_interface(cloud):
+    """It took the lowest address of all interfaces: here of a network without a router."""
+    idents = []
+    for name, cidr in (('routed', '192.168.77.0/24'), ('apart', '10.66.0.0/24')):
+        idents.append(make(cloud.user, 'networks', name=name)['id'])
+        subnet = make(cloud.user, 'subnets', network_id=idents[-1], cidr=cidr, ip_version=4)['id']
+        if name == 'routed':
+            router = make(cloud.user, 'routers', name='r2', external_gateway_info={'network_id': cloud.outside})['id']
+            assert cloud.user.put(f'/network/v2.0/routers/{router}/add_router_interface',
+                                  {'subnet_id': subnet}).status_code == 200
+    ident = cloud.user.boot(cloud.image, networks=[{'uuid': each} for each in idents])['id']
+    cloud.user.wait_for(ident)
+    made = make(cloud.user, 'floatingips', floating_network_id=cloud.outside)
+    answer = cloud.user.post(f'/servers/{ident}/action', {'addFloatingIp': {'address': made['floating_ip_address']}},
+                             version='2.1')
+    assert answer.status_code == 202, answer.text
+    fixed = cloud.user.get(f"/network/v2.0/floatingips/{made['id']}").json()['floatingip']['fixed_ip_address']
+    assert fixed.startswith('192.168.77.')

@@ -263,6 +263,17 @@ def test_ports_are_attached_and_detached(rig):
     assert rig.api.ports_of(user(BOB), SERVER) == []
 
 
+def test_a_floating_address_goes_to_the_first_interface(rig):
+    """Neutron returned the ports in another order."""
+    network, outside = rig.neutron.network(ALICE), rig.neutron.network(BOB, '172.24.0.0/24', **{
+        'router:external': True})
+    ports = sorted((rig.neutron.port(ALICE, network) for _ in range(2)), reverse=True)
+    rig.allocate([request(port_id=port) for port in ports])
+    made = rig.neutron._create('floatingips', {'floating_network_id': outside, 'project_id': ALICE})
+    rig.api.floating_ips_of(user()).add(SERVER, made['floating_ip_address'], None)
+    assert rig.neutron.rows['floatingips'][made['id']]['port_id'] == ports[0]
+
+
 def test_security_groups_are_created_and_applied(rig):
     network = rig.neutron.network(ALICE)
     groups = rig.api.groups_of(user())
