@@ -108,9 +108,14 @@ class Attachments:
 
     def remove_address(self, context: nova_context.RequestContext, instance_uuid: str, address: str, host: str) -> None:
         def remove(conn: Connection) -> None:
-            for port_id in ports.lock_many(conn, [port['id'] for port in ports.of_device(conn, instance_uuid)]):
-                networks.release_some(conn, port_id, [address])
-                routers.forget_addresses(conn, port_id, [address])
+            idents = [port['id'] for port in ports.of_device(conn, instance_uuid)]
+            ports.lock_many(conn, idents)
+            held = networks.addresses_of(conn, idents)
+            for port_id in idents:
+                if any(entry['ip_address'] == address for entry in held.get(port_id, ())):
+                    networks.release_some(conn, port_id, [address])
+                    routers.forget_addresses(conn, port_id, [address])
+                    break
         self._network.api_db.run(remove)
         self._network.refresh()
 

@@ -32,7 +32,8 @@ INTERFACE = Interface(
            doc="Add an address to the server's first port in a network, unless the port already has an address "
                'that is not in ``known_addresses``. Idempotent.'),
     Method('remove_address', ('instance_uuid', 'address', 'host'), call=True,
-           doc="Remove an address from the server's port that has this address. Idempotent."),
+           doc="Remove an address from the server's first port that has this address. Idempotent, unless further "
+               'ports have it.'),
     Method('setup_for_instance', ('instance', 'host'), call=True,
            doc='Plug the ports of a server on its host (bridge, DHCP, anti-spoofing), for example after a restart. '
                'Return the list of VIFs.'),

@@ -304,6 +304,7 @@ class NeutronManager:
             if left != port['fixed_ips']:
                 self.neutron.update(ctx, documents.PORTS, port['id'], {'fixed_ips': left},
                                     exception.PortNotFound(port_id=port['id']), port.get('revision_number'))
+                break
 
     # ---- reading
 

@@ -332,6 +332,27 @@ def addresses(client, server):
     return [entry['addr'] for entry in shown.get('private', [])]
 
 
+def test_an_address_of_two_interfaces_is_removed_from_the_first(user, image_id):
+    wanted = []
+    for _ in range(2):
+        made = user.post('/network/v2.0/networks', {'network': {}}).json()['network']['id']
+        assert user.post('/network/v2.0/subnets', {'subnet': {
+            'network_id': made, 'cidr': '10.0.0.0/24', 'ip_version': 4}}).status_code == 201
+        wanted.append({'uuid': made, 'fixed_ip': '10.0.0.5'})
+    server = user.boot(image_id, networks=wanted)['id']
+    user.wait_for(server)
+
+    def held():
+        ports = {port['net_id']: port for port in interfaces(user, server)}
+        return [[entry['ip_address'] for entry in ports[each['uuid']]['fixed_ips']] for each in wanted]
+    assert held() == [['10.0.0.5'], ['10.0.0.5']]
+    assert action(user, server, 'removeFixedIp', {'address': '10.0.0.5'}).status_code == 202
+    wait_for(lambda: held() != [['10.0.0.5'], ['10.0.0.5']])
+    assert held() == [[], ['10.0.0.5']]
+    user.delete(f'/servers/{server}')
+    user.wait_for(server, 'DELETED')
+
+
 def test_fixed_addresses_are_added_and_removed(user, server, network):
     first, = addresses(user, server)
     inside = interfaces(user, server)[0]['net_id']

@@ -274,6 +274,15 @@ def test_a_floating_address_goes_to_the_first_interface(rig):
     assert rig.neutron.rows['floatingips'][made['id']]['port_id'] == ports[0]
 
 
+def test_an_address_of_two_interfaces_is_removed_from_the_first(rig):
+    networks = [rig.neutron.network(ALICE) for _ in range(2)]
+    vifs = rig.allocate([request(network_id=network) for network in networks])
+    for port in rig.neutron.ports():                     # the service below gives an address once
+        port['fixed_ips'][0]['ip_address'] = '10.9.0.5'
+    rig.manager.remove_address(rig.ctx, SERVER, '10.9.0.5', 'host1')
+    assert [len(rig.neutron.rows['ports'][vif['id']]['fixed_ips']) for vif in vifs] == [0, 1]
+
+
 def test_security_groups_are_created_and_applied(rig):
     network = rig.neutron.network(ALICE)
     groups = rig.api.groups_of(user())
