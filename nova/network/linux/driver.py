@@ -95,23 +95,22 @@ class LinuxDriver:
         return self.follow(load)
 
     def follow(self, load: Callable[[], host_state.HostState]) -> list[str]:
-        """Apply a state without checking unchanged overlays and routers: each check takes a dozen commands."""
+        """Apply a state without checking unchanged overlays and routers: each check takes a dozen commands.
+
+        :raises NetworkPlumbingError: the filters or the default network failed; the other networks are set up then
+        """
         state, self._state = load(), None
         self._repaired.clear()
         served = [network for network in state.networks if network.subnets]
         # load filters first, so that a guest's device is never unfiltered
         self._filter(state)
         self.limits.apply(state.ports, self._tables, self.guarantees.apply(state))
+        failed = None
         for network in served:
-            bridge.ensure(self.run, network)
-            server = dhcp.Dnsmasq(self.run, network.bridge, self.directory / network.bridge, self._leases)
-            dnsmasq_files.make_directory(server.directory)
-            if dhcp.dhcp_subnets(network):
-                server.apply(network, [port for port in state.ports if port.bridge == network.bridge],
-                             self.conf.network.dhcp_lease_time, self._name_servers,
-                             host_state.names_in(state, network.id), self._domain(network))
-            else:
-                server.stop()
+            error = self._attempt(network.id, self._flat, network,
+                                  [port for port in state.ports if port.bridge == network.bridge],
+                                  host_state.names_in(state, network.id))
+            failed = error if network.is_default and error is not None else failed
         for name in set(self._bridges()) - {network.bridge for network in served}:
             self._remove(name)
         relayed = self._relayed_networks(served)
@@ -133,6 +132,8 @@ class LinuxDriver:
         self.switchover.retain({frames.tunnel_name(each) for each in state.overlays})
         self._apply_offload(state)
         self._state = state
+        if failed is not None:
+            raise failed
         return list(self._repaired)
 
     def refilter(self, rules_of_groups: host_state.Rules, members: host_state.Members) -> bool:
@@ -154,12 +155,19 @@ class LinuxDriver:
         if self._applied.get(ident) == arguments:
             return
         self._applied.pop(ident, None)
+        if self._attempt(ident, function, *arguments) is None:
+            self._applied[ident] = arguments
+
+    def _attempt(self, ident: str, function: Callable[[Unpack[_Arguments]], object],
+                 *arguments: *_Arguments) -> exception.NetworkPlumbingError | None:
+        """Call a function for a network or router. Log and return an error, so that others are set up."""
         try:
             function(*arguments)
-            self._applied[ident] = arguments
         except exception.NetworkPlumbingError as error:
             self.relay.distrust(ident)               # a namespace may have been created before the error
             LOG.error('Cannot set up network or router %s on this host: %s', ident, error)
+            return error
+        return None
 
     def _bridges(self) -> list[str]:
         """Return the names of this cloud's flat bridges."""
@@ -177,6 +185,16 @@ class LinuxDriver:
 
     def _namespace_name(self, kind: str, ident: str) -> str:
         return f'{self.conf.network.bridge}-{kind}-{ident}'
+
+    def _flat(self, network: host_state.Network, ports: list[host_state.Port], names: host_state.Names) -> None:
+        bridge.ensure(self.run, network)
+        server = dhcp.Dnsmasq(self.run, network.bridge, self.directory / network.bridge, self._leases)
+        dnsmasq_files.make_directory(server.directory)
+        if dhcp.dhcp_subnets(network):
+            server.apply(network, ports, self.conf.network.dhcp_lease_time, self._name_servers, names,
+                         self._domain(network))
+        else:
+            server.stop()
 
     def _overlay(self, state: host_state.Overlay, tunnel: str, names: host_state.Names) -> None:
         dnsmasq_files.make_directory(self.overlays / state.bridge)

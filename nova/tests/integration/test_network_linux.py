@@ -241,6 +241,21 @@ def test_a_device_that_is_no_bridge_is_left_alone(parted):
         run('ip', 'link', 'del', name)
 
 
+def test_a_network_that_fails_does_not_affect_others(host, caplog):
+    for octet in (1, 2, 3):
+        host.add_network(cidr=f'10.20{3 + octet}.{host.octet}.0/29')
+    bad, *others = [each for each in host.manager.load().networks if not each.is_default]
+    run('ip', 'link', 'add', bad.bridge, 'type', 'veth')
+    try:
+        host.manager.refresh_ports(host.context, port_ids=[])
+        assert f'{bad.bridge} is a device of this host, but not a bridge' in caplog.text
+        for each in others:
+            link = run.link(each.bridge, command='address')
+            assert each.subnets[0].gateway in [address['local'] for address in link['addr_info']]
+    finally:
+        run('ip', 'link', 'del', bad.bridge)
+
+
 def test_dhcp_gives_each_guest_its_own_address(host):
     a, b = host.boot(), host.boot()
     gateway = f'10.203.{host.octet}.1'
