@@ -171,14 +171,16 @@ def _subnet(conf: ConfigOpts, subnet: db_rows.SubnetsRow, ips: list[network_info
                 'routes': subnet['host_routes'], 'ipv6_address_mode': mode,
                 'dhcp_server': served if mode or subnet['ip_version'] == 4 else None}
     return {'id': subnet['id'], 'cidr': subnet['cidr'], 'version': subnet['ip_version'], 'gateway': gateway,
-            'dns': name_servers(conf, subnet), 'ips': ips, 'routes': subnet['host_routes'],
+            'dns': _name_servers(conf, subnet, network), 'ips': ips, 'routes': subnet['host_routes'],
             'dhcp_server': gateway if subnet['enable_dhcp'] else None}
 
 
-def name_servers(conf: ConfigOpts, subnet: db_rows.SubnetsRow) -> list[str]:
-    """Return the name servers that DHCP gives to guests of a subnet."""
+def _name_servers(conf: ConfigOpts, subnet: db_rows.SubnetsRow, network: db_rows.NetworksRow) -> list[str]:
+    """Return the name servers of guests of a flat subnet."""
+    # hosts serve DNS at the gateways of all flat networks, but in external ones only together with DHCP
+    served = subnet['gateway_ip'] if subnet['enable_dhcp'] or not network['external'] else None
     return (subnet['dns_nameservers'] or [str(ip) for ip in conf.network.dns_servers]
-            or ([subnet['gateway_ip']] if subnet['gateway_ip'] else []))
+            or ([served] if served else []))
 
 
 def dns_name(instance: Instance) -> str:

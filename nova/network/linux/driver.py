@@ -190,7 +190,8 @@ class LinuxDriver:
         bridge.ensure(self.run, network)
         server = dhcp.Dnsmasq(self.run, network.bridge, self.directory / network.bridge, self._leases)
         dnsmasq_files.make_directory(server.directory)
-        if dhcp.dhcp_subnets(network):
+        if dhcp.dhcp_subnets(network) or not network.external and any(
+                subnet.gateway in self._name_servers(subnet) for subnet in network.subnets):
             server.apply(network, ports, self.conf.network.dhcp_lease_time, self._name_servers, names,
                          self._domain(network))
         else:

@@ -5,6 +5,8 @@ import pytest
 
 from nova import exception
 from nova import objects
+from nova.db.networks import networks
+from nova.db.tables import network as t
 from nova.network import managers
 from nova.tests.support import metadata as test_metadata
 from nova.tests.support import network_api as test_network_api
@@ -37,6 +39,20 @@ def test_a_flat_manager_serves_no_dhcp_and_the_config_drive_has_the_addresses(tm
         assert answer.json()['subnet']['enable_dhcp']
     finally:
         face.close()
+
+
+@pytest.mark.parametrize('external', [False, True])
+def test_gateway_without_dhcp_is_a_name_server_except_in_external_networks(tmp_path, external):
+    """Hosts serve no DNS in external networks without DHCP."""
+    rig = unit.Rig(tmp_path)
+    network = rig.add_network()
+    with rig.db.writer() as conn:
+        subnet, = networks.many(conn, t.subnets, [network], 'network_id')
+        networks.update(conn, t.subnets, subnet['id'], {'enable_dhcp': False})
+        networks.update(conn, t.networks, network, {'external': external})
+    vif, = rig.allocate(requested=[{'network_id': network, 'port_id': None, 'fixed_ip': None, 'tag': None}])
+    assert vif['network']['subnets'][0]['dns'] == ([] if external else ['10.9.0.1'])
+    rig.db.dispose()
 
 
 def test_dhcp_is_what_there_is_unless_another_one_is_chosen(tmp_path):

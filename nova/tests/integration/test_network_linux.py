@@ -286,6 +286,21 @@ def test_a_second_subnet_without_dhcp_has_a_name_server(host):
     waiting.wait_for(lambda: _answers(gateway, 53), 20, 'the name server')
 
 
+def test_guests_without_dhcp_have_a_name_server(tmp_path):
+    """network_data.json named the gateway, where nothing answered."""
+    rig = Host(tmp_path, network__manager='FlatManager')
+    try:
+        guest = rig.boot()
+        assert guest.vif['network']['subnets'][0]['dns'] == [guest.gateway]
+        waiting.wait_for(lambda: _answers(guest.gateway, 53), 20, 'the name server')
+        assert not guest.dhcp(tries=1)
+        rig.conf.set_override('dns_servers', ['192.0.2.53'], 'network')
+        rig.manager.refresh_ports(rig.context, port_ids=[])
+        assert not _answers(guest.gateway, 53)
+    finally:
+        rig.close()
+
+
 def _answers(address, port):
     try:
         socket.create_connection((address, port), 1).close()
