@@ -47,7 +47,7 @@ NETWORK = (
                                             'dns_entries')),
     *(Grant(API, table, READ) for table in ('subnet_pools', 'trunks', 'trunk_subports',     # address scopes, trunks
                                             'address_groups')),                             # rules of security groups
-    Grant(API, 'port_forwardings', ('SELECT', 'DELETE')),
+    *(Grant(API, table, ('SELECT', 'DELETE')) for table in ('port_forwardings', 'network_tags')),
     # limits and guarantees of ports, DSCP marks
     *(Grant(API, table, READ) for table in ('qos_rules', 'qos_minimums', 'qos_markings')),
     Grant(API, 'default_security_group_rules', READ),    # to create the rules of a project's first group

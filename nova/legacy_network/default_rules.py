@@ -84,7 +84,7 @@ def _delete(req: Request, id: str) -> None:
     def drop(conn: Connection) -> None:
         row = calls.get_changeable(conn, caller, group_templates.TEMPLATES, _find(conn, id)['id'],
                                f'delete_{group_templates.TEMPLATES.name}')
-        calls.delete(conn, deps, caller, group_templates.TEMPLATES, row)
+        group_templates.TEMPLATES.delete(conn, deps, caller, row)
     req.services.api_db.run(drop)
 
 

@@ -96,8 +96,8 @@ def _delete(req: Request, id: str) -> None:
     deps = Deps(req.services.conf, req.services.api_db)
 
     def drop(conn: Connection) -> None:
-        calls.delete(conn, deps, req.services.networks.caller(req.context), rest_networks.NETWORKS,
-                     _changeable(conn, req, id, 'delete_network'))
+        rest_networks.NETWORKS.delete(conn, deps, req.services.networks.caller(req.context),
+                                      _changeable(conn, req, id, 'delete_network'))
     req.services.api_db.run(drop)
     floating_ips.notify_hosts(req, 'network')
 

@@ -90,8 +90,14 @@ def update(conn: sa.Connection, table: sa.Table, ident: str, values: ColumnValue
 
 
 def delete(conn: sa.Connection, table: sa.Table, ident: str) -> bool:
-    """Delete a row; return False if it did not exist."""
+    """Delete a row and its tags; return False if it did not exist."""
+    delete_tags(conn, [ident])
     return bool(revisions.execute(conn, sa.delete(table).where(table.c.id == ident)).rowcount)
+
+
+def delete_tags(conn: sa.Connection, idents: list[str]) -> None:
+    """Delete the tags of resources."""
+    conn.execute(sa.delete(t.tags).where(t.tags.c.resource_id.in_(idents)))
 
 
 def visible(context: nova_context.RequestContext) -> sa.ColumnElement[bool]:

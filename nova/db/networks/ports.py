@@ -226,6 +226,7 @@ def remove(conn: sa.Connection, idents: list[str], routed: bool = True) -> None:
     if routed:
         routers.forget_ports(conn, idents)
     security_groups.unbind(conn, idents)
+    networks.delete_tags(conn, idents)
     revisions.execute(conn, sa.delete(t.ports).where(t.ports.c.id.in_(idents)))
 
 

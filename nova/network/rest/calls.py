@@ -8,7 +8,6 @@ from nova.context import RequestContext
 from nova.db.engine import Connection
 from nova.db.audit import log
 from nova.db.networks import networks as db
-from nova.db.networks import tags as db_tags
 from nova.db.tables import network as t
 from nova.json_types import JsonObject
 from nova.network.rest import permissions
@@ -102,10 +101,3 @@ def _of_group(conn: Connection, values: JsonObject) -> dict[str, str | None]:
     group = db.get(conn, t.security_groups, str(values['security_group_id'])[:MAX_ID]) if (
         'security_group_id' in values) else None
     return {'security_group:project_id': group['project_id']} if group is not None else {}
-
-
-def delete(conn: Connection, deps: Deps, context: RequestContext, resource: Resource[R], row: R) -> None:
-    """Delete a resource and its tags; get_changeable() has checked the caller's rights."""
-    resource.delete(conn, deps, context, row)
-    if resource.tagged:
-        db_tags.replace(conn, row['id'], [])

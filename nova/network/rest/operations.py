@@ -196,7 +196,7 @@ def delete(resource: Resource[R], req: NetworkRequest, id: str) -> None:
         row = calls.get_changeable(conn, req.context, resource, id, f'delete_{resource.name}')
         _check_revision(conn, resource, req, row)
         showing = _showing(conn, {_shown(conn, resource, row)})
-        calls.delete(conn, req.deps, req.context, resource, row)
+        resource.delete(conn, req.deps, req.context, row)
         return showing
 
     _refresh(resource, req, req.deps.api_db.run(drop))

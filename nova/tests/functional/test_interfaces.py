@@ -353,6 +353,28 @@ def test_an_address_of_two_interfaces_is_removed_from_the_first(user, image_id):
     user.wait_for(server, 'DELETED')
 
 
+def test_tags_are_deleted_with_ports_and_subnets(running, user, image_id):
+    """Those of a server's port stayed when the server was deleted, and those of subnets with their network."""
+    made = user.post('/network/v2.0/networks', {'network': {}}).json()['network']['id']
+    subnet = user.post('/network/v2.0/subnets', {'subnet': {
+        'network_id': made, 'cidr': '10.0.0.0/24', 'ip_version': 4}}).json()['subnet']['id']
+    server = user.boot(image_id, networks=[{'uuid': made}])['id']
+    user.wait_for(server)
+    port = interfaces(user, server)[0]['port_id']
+    group = user.post('/os-security-groups', {'security_group': {'name': 'tagged', 'description': ''}},
+                      version='2.1').json()['security_group']['id']
+    idents = {f'ports/{port}': port, f'subnets/{subnet}': subnet, f'networks/{made}': made,
+              f'security-groups/{group}': group}
+    for path in idents:
+        assert user.put(f'/network/v2.0/{path}/tags', {'tags': ['red', 'blue']}).status_code == 200
+    user.delete(f'/servers/{server}')
+    user.wait_for(server, 'DELETED')
+    assert user.delete(f'/network/v2.0/networks/{made}').status_code == 204
+    assert user.delete(f'/os-security-groups/{group}', version='2.1').status_code == 202
+    with running.api_db.reader() as conn:
+        assert not conn.execute(sa.select(t.tags).where(t.tags.c.resource_id.in_(idents.values()))).all()
+
+
 def test_fixed_addresses_are_added_and_removed(user, server, network):
     first, = addresses(user, server)
     inside = interfaces(user, server)[0]['net_id']

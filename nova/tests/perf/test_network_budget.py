@@ -9,7 +9,7 @@ from nova.tests.support import network_manager as unit
 
 TOGETHER = 25
 ALLOCATIONS = 7                  # statements, on a server one more that locks; whatever the number of servers
-RETURNS = 6                      # one after the locks of the ports: whether floating addresses lead to them
+RETURNS = 7                      # one after the locks of the ports: whether floating addresses lead to them
 
 
 @pytest.fixture
