@@ -16,6 +16,7 @@ from nova.network.neutron import documents
 from nova.network.neutron.documents import Network
 from nova.network.neutron.documents import Port
 from nova.network import selection
+from nova.network.host import network as host_network
 from nova.network.interface import INTERFACE
 from nova.network.neutron import bindings
 from nova.network.neutron import network_selection
@@ -33,6 +34,7 @@ LOG = logging.getLogger(__name__)
 
 Document = dict[str, Any]
 COMPUTE = 'compute:'                  # prefix of the device_owner of server ports
+DNS = 'dns-integration'               # extension: ports have dns_name
 
 
 class NeutronManager:
@@ -112,12 +114,14 @@ class NeutronManager:
             port = network_selection.check_port(
                 self.neutron.show(ctx, documents.PORTS, request['port_id'], missing), request, instance.project_id,
                 instance.uuid, self.claims.enabled)
+            named = {} if port.get('dns_name') else self._dns_name(ctx, instance)
             with self.claims.profile(ctx, port, host, instance.uuid) as kept:
-                values['binding:profile'] = {**kept, **profile, **devices.profile(port, instance.devices(), host)}
-                return self._assign_port(ctx, port, instance, values)
+                values['binding:profile'] = {**kept, **profile, **({vifs.NAMED: True} if named else {}),
+                                             **devices.profile(port, instance.devices(), host)}
+                return self._assign_port(ctx, port, instance, values | named)
         network = network_selection.check_network(networks, [], {**request, 'fixed_ip': None})
         values |= {'network_id': network['id'], 'project_id': instance.project_id, 'admin_state_up': True,
-                   'binding:profile': {**profile, vifs.MADE: True}}
+                   'binding:profile': {**profile, vifs.MADE: True}, **self._dns_name(ctx, instance)}
         if request['fixed_ip']:
             values['fixed_ips'] = [{'ip_address': request['fixed_ip']}]
         if groups is not None and network_selection.groups_are_used(network, groups):
@@ -129,6 +133,11 @@ class NeutronManager:
                 reason=f'network {network["id"]} has a QoS policy with a guaranteed bandwidth or packet rate. Create a '
                        'port first and pass its id, so that the scheduler selects a host with these resources.')
         return port
+
+    def _dns_name(self, ctx: nova_context.RequestContext, instance: Instance) -> Document:
+        """Return {'dns_name': name of the server}, or {} if it has none or this Neutron has no DNS."""
+        name = host_network.dns_name(instance)
+        return {'dns_name': name} if name and DNS in self.neutron.extensions(ctx) else {}
 
     def _assign_port(self, ctx: nova_context.RequestContext, port: Port, instance: Instance,
                      values: Document) -> Port:
@@ -173,9 +182,10 @@ class NeutronManager:
         self.bindings.forget_others(ctx, port)
         self.claims.release(ctx, port, port.get('binding:host_id') or '')
         kept = {name: value for name, value in vifs.profile(port).items() if name not in vifs.OURS}
+        named = {'dns_name': ''} if vifs.profile(port).get(vifs.NAMED) else {}
         try:
             self.neutron.update(ctx, documents.PORTS, port['id'], {
-                'device_id': '', 'device_owner': '', 'binding:host_id': '', 'binding:profile': kept},
+                'device_id': '', 'device_owner': '', 'binding:host_id': '', 'binding:profile': kept, **named},
                 exception.PortNotFound(port_id=port['id']))
         except exception.PortNotFound:
             LOG.debug('Port %s was deleted by its owner.', port['id'])

@@ -18,8 +18,9 @@ KEY = 'nova_key'                  # key by which a repeated attach request finds
 REQUEST = 'nova_request'          # id of the attaching request
 POSITION = 'nova_position'        # index among the server's ports
 TAG = 'nova_tag'                  # tag of the device in the guest
+NAMED = 'nova_named'              # this service has set dns_name
 ALLOCATION = 'allocation'         # providers of the requested resources; Neutron defines this key
-OURS = (MADE, KEY, REQUEST, POSITION, TAG, ALLOCATION, *devices.KEYS)
+OURS = (MADE, KEY, REQUEST, POSITION, TAG, NAMED, ALLOCATION, *devices.KEYS)
 UNBOUND = ('', 'unbound', 'binding_failed')
 
 

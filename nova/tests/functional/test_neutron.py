@@ -88,6 +88,26 @@ def test_ports_are_made_bound_and_given_back(rig):
     rig.give_back()
 
 
+@pytest.mark.parametrize('extension', [True, False])
+def test_ports_have_the_dns_name_of_their_server(rig, extension):
+    if extension:
+        rig.neutron.aliases.append('dns-integration')
+    network = rig.neutron.network(ALICE)
+    more = {'dns_name': ''} if extension else {}
+    own = rig.neutron.port(ALICE, network, **more)
+    other = rig.neutron.port(ALICE, network, **{**more, 'dns_name': 'mine'} if extension else {})
+    instance = server()
+    instance.hostname = 'Web'
+    requests = [request(network_id=network), request(port_id=own), request(port_id=other)]
+    vifs = rig.manager.allocate_for_instance(rig.ctx, instance, requests, None, 'host1')
+
+    def names():
+        return [rig.neutron.rows['ports'].get(vif['id'], {}).get('dns_name') for vif in vifs]
+    assert names() == (['web', 'web', 'mine'] if extension else [None] * 3)
+    rig.give_back()
+    assert names() == ([None, '', 'mine'] if extension else [None] * 3)
+
+
 def test_a_build_that_was_cut_off_goes_on_with_the_ports_that_it_has(rig):
     network = rig.neutron.network(ALICE)
     rig.allocate([request(network_id=network)])
