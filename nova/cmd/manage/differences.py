@@ -89,12 +89,15 @@ def _enter_ports(api_db: engine.Database, difference: Difference) -> str:
     import ipaddress
 
     from nova.db.networks import lost_ports
+    from nova.network import attach
     from nova.network import ipam
+    from nova.network.host import network as host_network
     server = difference.report['server']
     try:
         lost = api_db.run(lost_ports.enter, {**server, 'uuid': difference.uuid}, difference.report['host'],
-                          lambda address: ipam.number_of(ipaddress.ip_address(address)))
-    except (KeyError, TypeError, ValueError):
+                          lambda address: ipam.number_of(ipaddress.ip_address(address)), attach.has_port_security,
+                          host_network.dns_label(server.get('hostname')))
+    except (AttributeError, KeyError, TypeError, ValueError):
         lost = [str(vif)[:60] for vif in server.get('network_info') or ()]
     return f" Its ports {', '.join(lost)} are lost: create new ports and attach them." if lost else ''
 

@@ -8,14 +8,18 @@ from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
+from nova.db.tables.rows import NetworksRow
 
 
-def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Callable[[str], int]) -> list[str]:
+def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Callable[[str], int],
+          has_port_security: Callable[[NetworksRow], bool], dns_name: str) -> list[str]:
     """Insert the missing ports of a server; return the ids of ports that cannot be inserted.
 
     A port cannot be inserted if the project cannot use its network, or if another port has its MAC or IP address.
     :param server: fields of the server: 'uuid', 'project_id', 'availability_zone', 'network_info', 'security_groups'
     :param number_of: number of an address in its subnet
+    :param has_port_security: whether new ports in a network have port security
+    :param dns_name: DNS name of the server
     """
     vifs = [vif for vif in server.get('network_info') or () if isinstance(vif, dict) and vif.get('id')]
     known = ports.of_ids(conn, [vif['id'] for vif in vifs]) if vifs else {}
@@ -30,17 +34,20 @@ def enter(conn: sa.Connection, server: dict[str, Any], host: str, number_of: Cal
         if addresses is None:
             lost.append(str(vif['id']))
             continue
+        secured = has_port_security(usable[vif['network']['id']][0])
         networks.insert(conn, t.ports, [{
             'id': vif['id'], 'project_id': server['project_id'], 'network_id': vif['network']['id'], 'name': '',
             'mac_address': vif['address'], 'admin_state_up': True, 'status': 'ACTIVE', 'device_id': server['uuid'],
             'device_owner': f'compute:{server.get("availability_zone") or "nova"}', 'host': host,
-            'position': position, 'tag': vif.get('tag'), 'created_by_compute': True}])
+            'position': position, 'tag': vif.get('tag'), 'created_by_compute': True,
+            'port_security_enabled': secured, 'dns_name': dns_name}])
         for row in addresses:
             networks.forget_rests(conn, row['subnet_id'], [row['number']])
         networks.insert_addresses(conn, [{
             'subnet_id': row['subnet_id'], 'number': row['number'], 'address': row['address'], 'port_id': vif['id'],
             'released_at': None} for row in addresses])
-        security_groups.bind(conn, [(vif['id'], group) for group in groups])
+        if secured:
+            security_groups.bind(conn, [(vif['id'], group) for group in groups])
     return lost
 
 

@@ -185,5 +185,10 @@ def _name_servers(conf: ConfigOpts, subnet: db_rows.SubnetsRow, network: db_rows
 
 def dns_name(instance: Instance) -> str:
     """Return the server's DNS name in its networks, or '' if it has none."""
-    name = (instance.hostname or '').lower()[:63] if instance.obj_attr_is_set('hostname') else ''
+    return dns_label(instance.hostname if instance.obj_attr_is_set('hostname') else None)
+
+
+def dns_label(hostname: str | None) -> str:
+    """Return the DNS name for a host name, or '' if it is none."""
+    name = (hostname or '').lower()[:63]
     return name if LABEL.fullmatch(name) else ''

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from nova import exception
+from nova.cmd.manage import differences
 from nova.db.networks import networks
 from nova.db.networks import ports
 from nova.db.networks import security_groups
@@ -295,6 +296,28 @@ def test_audit_gives_back_ports_of_servers_that_are_gone(rig, monkeypatch):
     monkeypatch.setattr(manager, 'AUDIT_AGE_S', -1)
     assert rig.manager.audit([live.uuid]) == [gone.uuid]
     assert rig.allocate(live) and rig.manager.audit([live.uuid]) == []
+
+
+@pytest.mark.parametrize('secured', [True, False])
+def test_port_of_a_record_has_the_security_of_its_network_and_the_name_of_its_server(rig, secured):
+    network = rig.add_network()
+    with rig.db.writer() as conn:
+        networks.update(conn, t.networks, network, {'network_type': 'vxlan', 'port_security_enabled': secured})
+    instance = make_instance()
+    instance.hostname = 'Web'
+    vifs = rig.allocate(instance, [{'network_id': network, 'port_id': None, 'fixed_ip': None, 'tag': None}])
+
+    def port():
+        with rig.db.reader() as conn:
+            row, = ports.of_device(conn, instance.uuid)
+            return {name: row[name] for name in ('port_security_enabled', 'dns_name', 'mac_address')}, len(
+                security_groups.of_ports(conn, [row['id']]).get(row['id'], ()))
+    before = port()
+    rig.deallocate(instance)
+    report = {'instance_uuid': instance.uuid, 'kind': 'unknown', 'host': 'host1', 'server': {
+        'project_id': PROJECT, 'network_info': vifs, 'hostname': 'Web'}}
+    assert differences._enter_ports(rig.db, differences.Difference(None, report, None)) == ''
+    assert port() == before == ({**before[0], 'port_security_enabled': secured, 'dns_name': 'web'}, int(secured))
 
 
 def test_combined_runs_cover_callers_that_wait():
