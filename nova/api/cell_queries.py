@@ -1,12 +1,11 @@
 """Queries of all cells in parallel; cells that are down are skipped."""
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from nova import exception
 from nova.api import request as api_request
 from nova.db import engine
 from nova.db.cells import cells as db_cells
-from nova.db.cells import rows as cell_rows
 
 R = TypeVar('R')
 # [(cell, result)] of the cells that respond, [cells that are down]
@@ -86,13 +85,3 @@ def _having(req: api_request.Request, function: Callable[[engine.Connection], R]
     if down and not found:
         raise exception.ServiceUnavailable(service='database')
     return found
-
-
-def of_hosts(req: api_request.Request, hosts: Collection[str]) -> list[tuple[db_cells.Cell, str]]:
-    """Return [(cell, host)] according to the host mappings; hosts without a mapping belong to the default cell."""
-    cells = req.services.cells
-    if len(cells.all()) == 1:
-        return [(cells.default, host) for host in hosts]
-    with req.services.api_db.reader() as conn:
-        known = cell_rows.cells_of_hosts(conn, hosts)
-    return [(cells.get(known[host]) or cells.default if host in known else cells.default, host) for host in hosts]

@@ -280,26 +280,26 @@ class API:
         with self.api_db.reader() as conn:
             return security_groups.names_of_devices(conn, instance_uuids)
 
-    def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> list[str]:
-        """Add all ports of a server to a group. Return the hosts with changed filters.
+    def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> None:
+        """Add all ports of a server to a group.
 
         :param name: name or id of the group
         :raises SecurityGroupNotFound, SecurityGroupAmbiguous:
         :raises NetworkRequestInvalid: the server has no port
         """
-        return self.api_db.run(self._change_groups, context, project_id, instance_uuid, name, security_groups.join)
+        self.api_db.run(self._change_groups, context, project_id, instance_uuid, name, security_groups.join)
 
     def remove_security_group(self, context: RequestContext, project_id: str, instance_uuid: str,
-                              name: str) -> list[str]:
-        """Remove all ports of a server from a group. Return the hosts with changed filters.
+                              name: str) -> None:
+        """Remove all ports of a server from a group.
 
         :raises SecurityGroupNotFound: no such group, or no port of the server is in it
         :raises SecurityGroupAmbiguous:
         """
-        return self.api_db.run(self._change_groups, context, project_id, instance_uuid, name, security_groups.leave)
+        self.api_db.run(self._change_groups, context, project_id, instance_uuid, name, security_groups.leave)
 
     def _change_groups(self, conn: Connection, context: RequestContext, project_id: str, instance_uuid: str, name: str,
-                       change: Callable[..., Any]) -> list[str]:
+                       change: Callable[..., Any]) -> None:
         group_id, = security.resolve_groups(
             conn, project_id, [name],
             security_groups.ensure_default(conn, project_id) if name == security_groups.DEFAULT else None, lock=True)
@@ -314,7 +314,6 @@ class API:
             raise exception.NetworkRequestInvalid(reason='the server has no port with port security.')
         if not change(conn, idents, group_id) and change is security_groups.leave:
             raise exception.SecurityGroupNotFound(security_group_id=name)
-        return security_groups.hosts_to_tell(conn, idents, group_id)
 
     def security_group_rules(self, context: RequestContext,
                              group_ids: list[str]) -> dict[str, list[db_rows.SecurityGroupRulesRow]]:

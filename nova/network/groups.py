@@ -1,6 +1,6 @@
 """Security groups in the deprecated compute API, which has only rules for incoming packets."""
 import builtins
-from typing import Any
+from typing import Any, cast
 import uuid
 
 from oslo_config.cfg import ConfigOpts
@@ -12,6 +12,7 @@ from nova.db.engine import Database
 from nova.db.networks import networks
 from nova.db.networks import security_groups
 from nova.db.tables import network as t
+from nova.db.tables.rows import SecurityGroupRulesRow
 from nova.db.tables.rows import SecurityGroupsRow
 from nova.network import caller_rules
 from nova.network import quotas
@@ -96,15 +97,14 @@ class Groups:
             raise exception.BadRequest('Security group default cannot be deleted.')
         security_groups.remove(conn, ident)
 
-    def add_rule(self, project_id: str, rule: group_rules.NewRule) -> tuple[dict[str, Any], builtins.list[str]]:
-        """Add a rule for incoming packets. Return its row and the hosts with changed filters.
+    def add_rule(self, project_id: str, rule: group_rules.NewRule) -> SecurityGroupRulesRow:
+        """Add a rule for incoming packets and return its row.
 
         :raises SecurityGroupNotFound, InvalidInput, BadRequest, QuotaExceeded:
         """
         return self.api_db.run(self._add_rule, project_id, {**rule, 'direction': 'ingress'})
 
-    def _add_rule(self, conn: Connection, project_id: str,
-                  rule: dict[str, Any]) -> tuple[dict[str, Any], builtins.list[str]]:
+    def _add_rule(self, conn: Connection, project_id: str, rule: dict[str, Any]) -> SecurityGroupRulesRow:
         locked = networks.lock(conn, t.security_groups, rule['security_group_id'])
         if locked is not None and nova_context.covers(project_id, locked['project_id']):
             quotas.check(conn, self.conf, 'security_group_rule', locked['project_id'])
@@ -118,23 +118,19 @@ class Groups:
             raise exception.BadRequest('This rule already exists in the group.')
         row = {**rule, 'id': str(uuid.uuid4()), 'project_id': group['project_id'], 'description': ''}
         networks.insert(conn, t.security_group_rules, [row])
-        return row, security_groups.hosts_with(conn, group['id'])
+        return cast('SecurityGroupRulesRow', row)          # without created_at and updated_at
 
-    def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> builtins.list[str]:
-        """Remove a rule and return the hosts with changed filters.
+    def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> None:
+        """Remove a rule; raises SecurityGroupRuleNotFound."""
+        self.api_db.run(self._remove_rule, project_id, ident)
 
-        :raises SecurityGroupRuleNotFound:
-        """
-        return self.api_db.run(self._remove_rule, project_id, ident)
-
-    def _remove_rule(self, conn: Connection, project_id: nova_context.Projects | str, ident: str) -> builtins.list[str]:
+    def _remove_rule(self, conn: Connection, project_id: nova_context.Projects | str, ident: str) -> None:
         row = networks.get(conn, t.security_group_rules, ident)
         if row is None or row['direction'] != 'ingress' or not nova_context.covers(
                 project_id, row['project_id']):
             raise exception.SecurityGroupRuleNotFound(rule_id=ident)
         self._rules.check(conn, self._context, 'delete_security_group_rule', row)
         networks.delete(conn, t.security_group_rules, ident)
-        return security_groups.hosts_with(conn, row['security_group_id'])
 
 
 def _get(conn: Connection, project_id: nova_context.Projects | str, ident: str) -> SecurityGroupsRow:

@@ -1,11 +1,10 @@
 """Security groups of a server: list, add, remove."""
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nova import exception
 from nova import states
-from nova.api import cell_queries
 from nova.api import request as api_request
 from nova.api.servers import lookup as server_lookup
 from nova.db import engine
@@ -80,9 +79,9 @@ def _change(req: api_request.Request, server_id: str, name: str, rule: str, chan
     if row['vm_state'] == states.BUILDING or row['task_state'] == states.DELETING:
         attr = 'vm_state' if row['vm_state'] == states.BUILDING else 'task_state'
         raise exception.InstanceInvalidState(attr=attr, instance_id=server_id, method=name, state=row[attr])
-    hosts = change(req.context, row['project_id'], server_id, req.body[name]['name'])
+    change(req.context, row['project_id'], server_id, req.body[name]['name'])
     cell.db.run(_show_names, req, server_id)
-    reload_filters(req, hosts)
+    reload_filters(req)
 
 
 def _show_names(conn: engine.Connection, req: api_request.Request, server_id: str) -> None:
@@ -96,13 +95,14 @@ def _show_names(conn: engine.Connection, req: api_request.Request, server_id: st
     instances.set_where(conn, server_id, {'security_groups': [group['name'] for group in groups]})
 
 
-def reload_filters(req: api_request.Request, hosts: Collection[str]) -> None:
-    """Cast to network services to reload the filters of hosts; missed casts are covered by a periodic reload."""
-    for cell, host in cell_queries.of_hosts(req, hosts):
+def reload_filters(req: api_request.Request) -> None:
+    """Cast to the network services of all cells to reload filters. Hosts that miss it reload at their next report."""
+    for cell in {cell.transport_url: cell for cell in req.services.cells.all()}.values():
         try:
-            cell.rpc.network.refresh_ports(req.context, server=host, port_ids=[])
+            cell.rpc.network.refresh_ports(req.context, port_ids=[])
         except exception.Unavailable as error:
-            LOG.warning('Cannot notify the network service of host %s of changed security groups: %s', host, error)
+            LOG.warning('Cannot notify the network services of cell %s of changed security groups: %s',
+                        cell.name, error)
 
 
 _PATH = '/servers/{id}/action'

@@ -117,19 +117,19 @@ def create_rule(req: api_request.Request) -> JsonDocument:
     if protocol in (None, '') and not given.get('group_id'):
         raise exception.BadRequest('A rule must have ip_protocol or group_id.')
     prefix, ethertype = (None, 'IPv4') if given.get('group_id') else network(given.get('cidr'))
-    row, hosts = req.services.networks.groups_of(req.context).add_rule(req.context.sees, {
+    row = req.services.networks.groups_of(req.context).add_rule(req.context.sees, {
         'security_group_id': given['parent_group_id'], 'ethertype': ethertype, 'protocol': protocol or None,
         'port_range_min': port(given.get('from_port'), 'from_port'),
         'port_range_max': port(given.get('to_port'), 'to_port'), 'remote_ip_prefix': prefix,
         'remote_group_id': given.get('group_id') or None})
-    security_groups.reload_filters(req, hosts)
+    security_groups.reload_filters(req)
     sources = req.services.networks.security_groups_by_id(req.context, {row['remote_group_id']} - {None})
     return {'security_group_rule': security_groups.rule_view(row, sources)}
 
 
 def delete_rule(req: api_request.Request, id: str) -> None:
-    hosts = req.services.networks.groups_of(req.context).remove_rule(req.context.sees, _ident(id))
-    security_groups.reload_filters(req, hosts)
+    req.services.networks.groups_of(req.context).remove_rule(req.context.sees, _ident(id))
+    security_groups.reload_filters(req)
 
 
 _PATH, _RULES = '/os-security-groups', '/os-security-group-rules'

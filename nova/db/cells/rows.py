@@ -1,7 +1,7 @@
 """Rows of cells, and mappings of hosts and servers to cells, for the cell commands of nova-manage."""
 import builtins
 import collections
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -79,12 +79,10 @@ def cell_of_host(conn: sa.Connection, host: str) -> str | None:
     return conn.execute(_CELL_OF_HOST, {'host': host}).scalar()
 
 
-def cells_of_hosts(conn: sa.Connection, hosts: Collection[str] | None = None) -> dict[str, str]:
-    """Return {host: cell uuid} of all mapped hosts, or of ``hosts``."""
-    statement = sa.select(host_mappings.c.host, host_mappings.c.cell_uuid)
-    if hosts is not None:
-        statement = statement.where(host_mappings.c.host.in_([*hosts]))
-    return {host: cell for host, cell in conn.execute(statement)}
+def cells_of_hosts(conn: sa.Connection) -> dict[str, str]:
+    """Return {host: cell uuid} of all mapped hosts."""
+    return {host: cell for host, cell in conn.execute(
+        sa.select(host_mappings.c.host, host_mappings.c.cell_uuid))}
 
 
 def map_host(conn: sa.Connection, host: str, cell_uuid: str) -> str:

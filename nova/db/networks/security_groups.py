@@ -128,37 +128,10 @@ def leave(conn: sa.Connection, port_ids: list[str], group_id: str) -> int:
         c.port_id.in_(port_ids), c.security_group_id == group_id)).rowcount
 
 
-def hosts_to_tell(conn: sa.Connection, port_ids: list[str], group_id: str) -> list[str]:
-    """Return the hosts to notify when these ports join or leave a group.
-
-    The result has the hosts of these ports, and the hosts of all ports with a rule that refers to the group.
-    """
-    port, rule, binding = t.ports.c, t.security_group_rules.c, t.port_security_groups.c
-    own = _PLACES.where(port.id.in_(port_ids))
-    others = _PLACES.join(t.port_security_groups, binding.port_id == port.id).join(
-        t.security_group_rules, rule.security_group_id == binding.security_group_id).where(
-            rule.remote_group_id == group_id)
-    return _hosts(conn, sa.union(own, others))
-
-
 def stateless(conn: sa.Connection, idents: Iterable[str]) -> list[str]:
     """Return the subset of ids that are stateless groups."""
     c = t.security_groups.c
     return sorted(conn.execute(sa.select(c.id).where(c.id.in_(list(idents)), sa.not_(c.stateful))).scalars())
-
-
-def hosts_with(conn: sa.Connection, group_id: str) -> list[str]:
-    """Return the hosts of the ports in the group, including the destination hosts of migrating ports."""
-    binding = t.port_security_groups.c
-    return _hosts(conn, _PLACES.join(t.port_security_groups, binding.port_id == t.ports.c.id).where(
-        binding.security_group_id == group_id))
-
-
-_PLACES = sa.select(t.ports.c.host, t.ports.c.migrating_to).select_from(t.ports)
-
-
-def _hosts(conn: sa.Connection, places: sa.Select[Any] | sa.CompoundSelect[Any]) -> list[str]:
-    return sorted({host for row in conn.execute(places) for host in row} - {''})
 
 
 def of_ports(conn: sa.Connection, port_ids: list[str]) -> dict[str, list[str]]:

@@ -200,18 +200,16 @@ class API:
         return {row['id']: row['name'] or row['id'] for row in self.neutron.list(
             context, documents.GROUPS, id=idents, fields=('id', 'name'))}
 
-    def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> list[str]:
+    def add_security_group(self, context: RequestContext, project_id: str, instance_uuid: str, name: str) -> None:
         if not self._change_groups(context, project_id, instance_uuid, name,
                                    lambda idents, ident: [*(each for each in idents if each != ident), ident]):
             raise exception.NetworkRequestInvalid(reason='the server has no port with port security and an address.')
-        return []
 
     def remove_security_group(self, context: RequestContext, project_id: str, instance_uuid: str,
-                              name: str) -> list[str]:
+                              name: str) -> None:
         if not self._change_groups(context, project_id, instance_uuid, name,
                                    lambda idents, ident: [each for each in idents if each != ident], present=True):
             raise exception.SecurityGroupNotFound(security_group_id=name)
-        return []
 
     def _change_groups(self, context: RequestContext, project_id: str, instance_uuid: str, name: str,
                        change: Callable[[list[str], str], list[str]], present: bool = False) -> int:

@@ -11,7 +11,6 @@ from nova.network.group_rules import NewRule
 from nova.network.neutron import client
 from nova.network.neutron import documents
 
-Hosts = list[str]
 KIND, RULES = documents.GROUPS, documents.RULES
 
 
@@ -52,21 +51,20 @@ class Groups:
         with _refused():
             self._neutron.delete(self._context, KIND, ident, _missing(ident))
 
-    def add_rule(self, project_id: nova_context.Projects | str, rule: NewRule) -> tuple[documents.Rule, Hosts]:
-        """Create a rule; return (rule, hosts to notify: always [], because Neutron's agents apply the rule)."""
+    def add_rule(self, project_id: nova_context.Projects | str, rule: NewRule) -> documents.Rule:
+        """Create a rule and return it; Neutron's agents apply it."""
         self.show(project_id, rule['security_group_id'])
         values = {name: value for name, value in cast(JsonObject, rule).items() if value is not None}
         with _refused():
             return self._neutron.create(self._context, RULES, {**values, 'direction': 'ingress'},
-                                        _missing(str(rule['remote_group_id']))), []
+                                        _missing(str(rule['remote_group_id'])))
 
-    def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> Hosts:
+    def remove_rule(self, project_id: nova_context.Projects | str, ident: str) -> None:
         missing = exception.SecurityGroupRuleNotFound(rule_id=ident)
         row = self._neutron.show(self._context, RULES, ident, missing)
         if row['direction'] != 'ingress' or not nova_context.covers(project_id, row['project_id']):
             raise missing
         self._neutron.delete(self._context, RULES, ident, missing)
-        return []
 
 
 @contextlib.contextmanager

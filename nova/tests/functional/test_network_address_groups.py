@@ -1,9 +1,6 @@
 """Address groups, and the rules of security groups that refer to them."""
 import pytest
-import sqlalchemy as sa
 
-from nova.db.networks import security_groups
-from nova.db.tables import network as tables
 from nova.network.host import load
 from nova.tests.support import network_api as test_network_api
 from nova.tests.support.network_subnet_pools import MISSING
@@ -100,21 +97,6 @@ def test_filter_shared_selects_what_is_shown_as_shared(face, kind, path, name):
             assert {each['shared'] for each in found} <= {wanted}
             if wanted:
                 assert {each['id'] for each in found} & set(made.values()) == shared
-
-
-def test_groups_of_migrating_ports_notify_both_hosts(face):
-    network = ok(face('demo', 'POST', 'networks', {'network': {'name': 'n'}}))['id']
-    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network}}))
-    peer = ok(face('demo', 'POST', 'security-groups', {'security_group': {'name': 'peer'}}))['id']
-    own, = port['security_groups']
-    ok(face('demo', 'POST', 'security-group-rules', {'security_group_rule': {
-        'security_group_id': own, 'direction': 'ingress', 'remote_group_id': peer}}))
-    with face.db.writer() as conn:
-        conn.execute(sa.update(tables.ports).where(tables.ports.c.id == port['id']).values(
-            host='here', migrating_to='there'))
-        assert security_groups.hosts_with(conn, own) == ['here', 'there']
-        assert security_groups.hosts_to_tell(conn, [], peer) == ['here', 'there']
-        assert security_groups.hosts_to_tell(conn, [port['id']], own) == ['here', 'there']
 
 
 def test_hosts_get_a_rule_for_each_range_of_the_ip_version(face):

@@ -6,6 +6,9 @@ import uuid
 import pytest
 
 from nova.db.servers import instances
+from nova.network import fake
+from nova.network import interface
+from nova.network import manager
 from nova.tests.support import waiting
 from nova.tests.functional import cloud
 
@@ -57,8 +60,8 @@ def names(client, server):
 
 def filters(running, server):
     """Groups that the host's filters have for the server's ports, and the members of groups that rules let in."""
-    manager = next(part.manager for part in running.services if part.binary == 'nova-network')
-    state = manager.load()
+    service = next(part.manager for part in running.services if part.binary == 'nova-network')
+    state = service.load()
     ports = {port['id'] for port in running.client('nova-admin').get(
         f'/network/v2.0/ports?device_id={server}').json()['ports']}
     return {group for port in state.ports if port.id in ports for group in port.groups}, state
@@ -163,8 +166,32 @@ def test_a_new_port_brings_the_default_group(user, server):
     assert len(shown) == 1 and group not in shown
 
 
-def test_hosts_that_admit_a_group_learn_of_its_new_members(running, user, image_id):
-    """A host whose ports let a group in hears of the group's new members, though none of them lives there."""
+class Seen(fake.FakeDriver):
+    """A driver that keeps what it was last given."""
+
+    state = None
+
+    def refresh(self, load):
+        self.state = load()
+        return []
+
+
+def test_all_network_services_are_notified_of_changed_groups(running, user, server):
+    """Only those of the ports' hosts were, and with agents none has such a name."""
+    make_group(user, 'noticed')
+    other = manager.NetworkManager(running.conf, running.api_db, 'elsewhere', Seen(running.conf))
+    service = running.bus.serve(interface.INTERFACE, other, 'elsewhere')
+    service.start()
+    try:
+        for verb in ('add', 'remove'):
+            other.driver.state = None
+            assert change(user, server, verb, 'noticed').status_code == 202
+            waiting.wait_for(lambda: other.driver.state, 20, f'the notification of {verb}')
+    finally:
+        service.stop()
+
+
+def test_new_members_of_a_group_are_loaded(running, user, image_id):
     first, second = (user.boot(image_id, f'told{number}')['id'] for number in range(2))
     for server in (first, second):
         user.wait_for(server)
@@ -174,10 +201,6 @@ def test_hosts_that_admit_a_group_learn_of_its_new_members(running, user, image_
     change(user, second, 'add', inside)
     _used, state = filters(running, second)
     assert len(state.members[inside]) == 1
-    from nova.db.networks import security_groups
-    with running.api_db.reader() as conn:
-        assert security_groups.hosts_to_tell(conn, [], inside) == ['host1']
-        assert security_groups.hosts_to_tell(conn, [], outside) == []
 
 
 def test_groups_are_refused_on_networks_without_port_security(running, user, image_id, server):
