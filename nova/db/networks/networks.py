@@ -385,14 +385,6 @@ def oldest_resting(conn: sa.Connection, subnet_id: str, spans: list[tuple[int, i
                         .order_by(c.released_at).limit(1)).scalar()
 
 
-def take_resting(conn: sa.Connection, subnet_id: str, number: int, port_id: str) -> bool:
-    """Assign a resting (released, not yet deleted) address to a port; return False if it is not resting."""
-    c = t.addresses.c
-    return bool(revisions.execute(conn, sa.update(t.addresses).where(
-        c.subnet_id == subnet_id, c.number == number, c.port_id.is_(None)).values(
-            port_id=port_id, released_at=None)).rowcount)
-
-
 _RESTS = sa.delete(t.addresses).where(
     t.addresses.c.subnet_id == sa.bindparam('of_subnet'), t.addresses.c.port_id.is_(None),
     t.addresses.c.number.in_(sa.bindparam('of_numbers', expanding=True)))

@@ -7,6 +7,7 @@ from oslo_config.cfg import ConfigOpts
 
 from nova import context as nova_context
 from nova import exception
+from nova import utils
 from nova.db.audit import log
 from nova.db.engine import Connection
 from nova.db.engine import Database
@@ -49,13 +50,8 @@ def reserve(api_db: Database, address: str, reserved: bool) -> None:
             if not addresses.unreserve(conn, subnet['id'], number, RESERVED):
                 raise exception.NotFound(f'{address} is not reserved.')
             return
-        wanted = str(ipaddress.ip_address(address))
-        _subnet, rests = ipam.check_free(conn, [subnet], wanted)
-        if rests:
-            networks.take_resting(conn, subnet['id'], number, RESERVED)
-        else:
-            networks.insert_addresses(conn, [{'subnet_id': subnet['id'], 'number': number, 'address': wanted,
-                                              'port_id': RESERVED, 'released_at': None}])
+        wanted = [{'ip_address': str(ipaddress.ip_address(address))}]
+        ipam.claim(conn, subnet['network_id'], [subnet], RESERVED, wanted, utils.utcnow())
     api_db.run(ipam.retry_on_duplicate(change))
 
 
