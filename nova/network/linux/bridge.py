@@ -50,6 +50,20 @@ def guests(run: runner.Runner, name: str) -> list[str]:
             if link['ifname'].startswith(network_info.PREFIX)]
 
 
+def ensure_vlan(run: runner.Runner, name: str, parent: str, vlan: int, mtu: int) -> runner.Link | None:
+    """Create or replace a VLAN device, and set its MTU. Return the device before the call, None if it is new."""
+    known = run.link(name, '-details')
+    data = (known or {}).get('linkinfo', {}).get('info_data', {})
+    if known is not None and (known.get('link'), data.get('id')) != (parent, vlan):
+        run('ip', 'link', 'del', 'dev', name)
+        known = None
+    if known is None:
+        run('ip', 'link', 'add', 'link', parent, 'name', name, 'mtu', str(mtu), 'type', 'vlan', 'id', str(vlan))
+    elif known.get('mtu') != mtu:
+        run('ip', 'link', 'set', 'dev', name, 'mtu', str(mtu))
+    return known
+
+
 def remove(run: runner.Runner, name: str) -> None:
     run('ip', 'link', 'del', 'dev', name, check=False)
 

@@ -23,13 +23,18 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
 
     :param tunnel: this host's tunnel address
     :param switched: function: device -> {MAC: address of the current host} of migrating guests
+    :raises NetworkPlumbingError: this host is not on the physical network of a VLAN, or a command failed
     """
     _bridge(run, overlay)
     name = frames.tunnel_name(overlay)
-    known = run.link(name, '-details')
     if overlay.vlan is not None:
-        _vlan(run, overlay, name, known)
+        if overlay.physical_bridge is None:
+            raise exception.NetworkPlumbingError(reason='[network] physical_networks of this host has no bridge for '
+                                                        'the physical network of this VLAN')
+        known = bridge.ensure_vlan(run, name, overlay.physical_bridge, overlay.vlan, overlay.mtu)
+        _activate(run, overlay, name, known)
         return
+    known = run.link(name, '-details')
     data = (known or {}).get('linkinfo', {}).get('info_data', {})
     if known and (data.get('id'), data.get('local')) != (overlay.number, tunnel):
         run('ip', 'link', 'del', 'dev', name)
@@ -41,25 +46,6 @@ def ensure(run: runner.Runner, overlay: Overlay, tunnel: str,
         run('ip', 'link', 'set', 'dev', name, 'mtu', str(overlay.mtu))
     _activate(run, overlay, name, known)
     _entries(run, name, overlay, switched)
-
-
-def _vlan(run: runner.Runner, overlay: Overlay, name: str, known: runner.Link | None) -> None:
-    """
-    :raises NetworkPlumbingError: this host is not on the physical network
-    """
-    if overlay.physical_bridge is None:
-        raise exception.NetworkPlumbingError(reason='[network] physical_networks of this host has no bridge for '
-                                                    'the physical network of this VLAN')
-    data = (known or {}).get('linkinfo', {}).get('info_data', {})
-    if known and (data.get('id'), known.get('link')) != (overlay.vlan, overlay.physical_bridge):
-        run('ip', 'link', 'del', 'dev', name)
-        known = None
-    if known is None:
-        run('ip', 'link', 'add', 'link', overlay.physical_bridge, 'name', name, 'mtu', str(overlay.mtu), 'type',
-            'vlan', 'id', str(overlay.vlan))
-    elif known.get('mtu') != overlay.mtu:
-        run('ip', 'link', 'set', 'dev', name, 'mtu', str(overlay.mtu))
-    _activate(run, overlay, name, known)
 
 
 def _activate(run: runner.Runner, overlay: Overlay, name: str, known: runner.Link | None) -> None:

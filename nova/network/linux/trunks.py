@@ -10,8 +10,8 @@ The hypervisor attaches the tap to the bridge ``tb…``, which passes frames wit
 on the veth pair, because each start of the guest creates a new tap. Filters, limits and DHCP treat ``tapt…`` as the
 device of the parent port, and the VLAN devices as the devices of the subports.
 """
-from nova.network.host.state import Subport
 from nova.network.host.state import Trunk
+from nova.network.linux import bridge as bridges
 from nova.network.linux import runner
 from nova.objects import network_info
 
@@ -44,7 +44,9 @@ def ensure(run: runner.Runner, trunk: Trunk) -> None:
         if name not in devices:
             run('ip', 'link', 'del', 'dev', name)
     for subport in trunk.subports:
-        _vlan(run, far, subport)
+        name = network_info.devname(subport.port)
+        bridges.ensure_vlan(run, name, far, subport.vlan, subport.mtu)
+        _adjust(run, name, subport.mtu, subport.bridge)
 
 
 def remove(run: runner.Runner, name: str) -> None:
@@ -61,19 +63,6 @@ def _vlan_devices(run: runner.Runner, device: str) -> list[str]:
     """Return the VLAN devices on a device."""
     return [link['ifname'] for link in run.links('-details', 'link', 'show', 'type', 'vlan')
             if link.get('link') == device]
-
-
-def _vlan(run: runner.Runner, trunk_device: str, subport: Subport) -> None:
-    name = network_info.devname(subport.port)
-    known = run.link(name, '-details')
-    data = (known or {}).get('linkinfo', {}).get('info_data', {})
-    if known is not None and (known.get('link'), data.get('id')) != (trunk_device, subport.vlan):
-        run('ip', 'link', 'del', 'dev', name)
-        known = None
-    if known is None:
-        run('ip', 'link', 'add', 'link', trunk_device, 'name', name, 'mtu', str(subport.mtu), 'type', 'vlan', 'id',
-            str(subport.vlan))
-    _adjust(run, name, subport.mtu, subport.bridge)
 
 
 def _adjust(run: runner.Runner, name: str, mtu: int, master: str | None = None) -> None:
