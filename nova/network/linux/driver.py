@@ -276,7 +276,7 @@ class LinuxDriver:
         for name in self._bridges():
             self._remove(name)
         self.run('nft', '-f', '-', stdin=rules.remove(self.table))
-        self.run('nft', '-f', '-', stdin=flow_offload.remove(self.table), check=False)
+        self.run('nft', '-f', '-', stdin=frames.removal('netdev', self.table), check=False)
         self._loaded_offload = None
         self.limits.forget()
         self.guarantees.forget()
@@ -320,7 +320,7 @@ class LinuxDriver:
         self._loaded = None
         # remove the offload table that an earlier process of this service has loaded
         if not self._offload_supported:
-            self.run('nft', '-f', '-', stdin=flow_offload.remove(self.table), check=False)
+            self.run('nft', '-f', '-', stdin=frames.removal('netdev', self.table), check=False)
         self.run('nft', '-f', '-', stdin=self._offload_removal() + text)
         self._loaded = text
 
@@ -332,7 +332,7 @@ class LinuxDriver:
         They run in one transaction with the new filters, so that no packet bypasses the new filters.
         """
         self._loaded_offload = None
-        return flow_offload.remove(self.table) if self._offload_supported else ''
+        return frames.removal('netdev', self.table) if self._offload_supported else ''
 
     def _offload_enabled(self, state: host_state.HostState) -> bool:
         """Return whether flow offload is enabled. The first call probes the host's support."""

@@ -58,12 +58,7 @@ def script(table: str, state: host_state.HostState, devices: Collection[str], ge
             moving = {mac for mac, _host in overlay.migrating} | {
                 port.mac for port in state.ports if port.bridge == overlay.bridge and (port.migration or port.incoming)}
             body += _network(overlay, ports, moving, generation)
-    return remove(table) + '\n'.join([f'table netdev {table} {{', *body, '}']) + '\n'
-
-
-def remove(table: str) -> str:
-    """Return nft commands that remove the table if it exists."""
-    return f'table netdev {table}\ndelete table netdev {table}\n'
+    return frames.removal('netdev', table) + '\n'.join([f'table netdev {table} {{', *body, '}']) + '\n'
 
 
 def probe(table: str) -> str:

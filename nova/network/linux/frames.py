@@ -27,6 +27,11 @@ def anonymous_set(values: Iterable[str]) -> str:
     return '{ %s }' % ', '.join(values)
 
 
+def removal(family: str, table: str) -> str:
+    """Return nft commands that remove a table if it exists."""
+    return f'table {family} {table}\ndelete table {family} {table}\n'
+
+
 def of_version(addresses: Iterable[str], version: int) -> list[str]:
     """Return the addresses of an IP version."""
     return [address for address in addresses if (':' in address) == (version == 6)]

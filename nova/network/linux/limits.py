@@ -7,6 +7,7 @@ Loading a chain resets its limits and gives the guest a new burst. So only chang
 from collections.abc import Callable, Iterator, Mapping
 
 from nova.network.host.state import Port
+from nova.network.linux import frames
 from nova.network.linux import runner
 
 SIDES = {'egress': 'from', 'ingress': 'to'}       # {direction for the guest: prefix of chain names}
@@ -45,7 +46,8 @@ class Limits:
         present = f'table bridge {self.table}\n' in tables()
         if not present or self._loaded is None:
             if present or wanted:
-                self._run('nft', '-f', '-', stdin=remove(self.table) + (_frame(self.table) if wanted else ''))
+                self._run('nft', '-f', '-', stdin=frames.removal('bridge', self.table) + (
+                    _frame(self.table) if wanted else ''))
             self._loaded = {}
             present = bool(wanted)
         text = ''.join(_changes(self.table, self._loaded, wanted)) if present else ''
@@ -55,7 +57,7 @@ class Limits:
 
     def forget(self) -> None:
         """Remove all limits."""
-        self._run('nft', '-f', '-', stdin=remove(self.table))
+        self._run('nft', '-f', '-', stdin=frames.removal('bridge', self.table))
         self._loaded = None
 
 
@@ -72,10 +74,6 @@ def rule(kbps: int, burst_kb: int) -> str:
 def marking(value: int) -> list[str]:
     """Return rules that set the DSCP value of packets and overwrite the guest's value."""
     return [f'ether type {kind} {kind} dscp set {value}' for kind in ('ip', 'ip6')]
-
-
-def remove(table: str) -> str:
-    return f'table bridge {table}\ndelete table bridge {table}\n'
 
 
 def _frame(table: str) -> str:

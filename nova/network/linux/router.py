@@ -121,7 +121,7 @@ class RouterPlumbing:
 
 def script(router: host_state.Router) -> str:
     """Return the nft script of a router's NAT. The script replaces the table atomically; connections continue."""
-    lines = [f'table inet {TABLE}', f'delete table inet {TABLE}', f'table inet {TABLE} {{']
+    lines = [f'table inet {TABLE} {{']
     between = _between_scopes(router)
     # no NAT on a host with a DVR_LOCAL instance, because replies may pass another host
     for name, hook, kind, rules in [
@@ -134,7 +134,7 @@ def script(router: host_state.Router) -> str:
             ('input', 'input priority 0', 'filter', _input(router))]:
         lines += [f'  chain {name} {{', f'    type {kind} hook {hook}; policy accept;',
                   *('    ' + rule for rule in rules), '  }']
-    return '\n'.join([*lines, '}']) + '\n'
+    return frames.removal('inet', TABLE) + '\n'.join([*lines, '}']) + '\n'
 
 
 def _is_effective(text: str, suffix: str, tables: str) -> bool:
@@ -144,7 +144,7 @@ def _is_effective(text: str, suffix: str, tables: str) -> bool:
 
 def helpers(router: host_state.Router) -> str:
     """Return the nft script of a router's conntrack helpers: a separate table, because loading it may fail."""
-    lines = [f'table inet {TABLE}_helpers', f'delete table inet {TABLE}_helpers']
+    lines = []
     if router.helpers and router.role not in host_state.DVR_LOCAL_ROLES:
         lines.append(f'table inet {TABLE}_helpers {{')
         for helper, protocol in sorted({(helper, protocol) for helper, protocol, _port in router.helpers}):
@@ -152,12 +152,12 @@ def helpers(router: host_state.Router) -> str:
         lines += ['  chain prerouting {', '    type filter hook prerouting priority -150; policy accept;',
                   *(f'    {protocol} dport {port} ct helper set "{helper}_{protocol}"'
                     for helper, protocol, port in router.helpers), '  }', '}']
-    return '\n'.join(lines) + '\n'
+    return frames.removal('inet', f'{TABLE}_helpers') + ''.join(line + '\n' for line in lines)
 
 
 def limited(router: host_state.Router) -> str:
     """Return the nft script of the limits and the DSCP mark for packets at a router's external interface."""
-    lines = [f'table inet {TABLE}_limits', f'delete table inet {TABLE}_limits']
+    lines = []
     if router.external is not None and (router.limits or router.dscp_mark is not None):
         name = frames.router_name(router.external)
         lines += [f'table inet {TABLE}_limits {{', '  chain forward {',
@@ -167,7 +167,7 @@ def limited(router: host_state.Router) -> str:
         lines += [f'    oifname "{name}" {kind} dscp set {router.dscp_mark}' for kind in ('ip', 'ip6')
                   if router.dscp_mark is not None]
         lines += ['  }', '}']
-    return '\n'.join(lines) + '\n'
+    return frames.removal('inet', f'{TABLE}_limits') + ''.join(line + '\n' for line in lines)
 
 
 def _sources(router: host_state.Router) -> list[str]:

@@ -60,11 +60,10 @@ def script(table: str, state: host_state.HostState, metadata: dict[str, tuple[st
     :param offload: mark packets of accepted connections with the generation, see flow_offload.py
     """
     served = [network for network in state.networks if network.subnets]
-    lines = [f'table {family} {table}\ndelete table {family} {table}' for family in ('bridge', 'inet')]
     wide = address_ranges.numbers(state.ports)
-    lines += _table('bridge', table, _bridge_body(state, served, orphans, wide))
+    lines = _table('bridge', table, _bridge_body(state, served, orphans, wide))
     lines += _table('inet', table, _inet_body(state, served, metadata, host_ports, wide, offload))
-    return '\n'.join(lines) + '\n'
+    return remove(table) + '\n'.join(lines) + '\n'
 
 
 def generation(text: str) -> int | None:
@@ -118,7 +117,7 @@ def _blocks(text: str) -> dict[tuple[str, str, str], list[str]] | None:
 
 def remove(table: str) -> str:
     """Return nft commands that remove the bridge and inet tables if they exist."""
-    return ''.join(f'table {family} {table}\ndelete table {family} {table}\n' for family in ('bridge', 'inet'))
+    return ''.join(frames.removal(family, table) for family in ('bridge', 'inet'))
 
 
 def _table(family: str, name: str, body: list[str]) -> list[str]:

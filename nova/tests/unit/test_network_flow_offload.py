@@ -5,6 +5,7 @@ import pytest
 
 from nova.network.host import state as host_state
 from nova.network.linux import flow_offload
+from nova.network.linux import frames
 from nova.network.linux import rules
 
 BRIDGE, TUNNEL = 'br0123456789ab', 'vx0123456789ab'
@@ -31,7 +32,7 @@ def test_a_guest_sends_with_its_own_addresses_to_whom_the_frame_is_for():
     assert (f'elements = {{ fa:16:3e:00:00:09 : goto to_{TUNNEL}, fa:16:3e:00:00:01 : goto to_tap1, '
             'fa:16:3e:00:00:02 : goto to_tap2 }') in text
     assert 'meta mark 0x7 ether daddr fa:16:3e:00:00:02 goto learn_tap2' in text
-    assert text.startswith(flow_offload.remove('t'))
+    assert text.startswith(frames.removal('netdev', 't'))
 
 
 @pytest.mark.parametrize('values', [
