@@ -95,9 +95,8 @@ class Gateways:
         return bool(self._conf.network.routing == 'distributed')
 
 
-def report(conn: Connection, host: str, address: str, gateway: bool, version: int,
-           reschedule: bool = True, allowed: frozenset[str] = frozenset(),
-           guaranteed: guarantees.Stated | None = None) -> tuple[list[int], int]:
+def report(conn: Connection, host: str, address: str, gateway: bool, version: int, reschedule: bool,
+           allowed: frozenset[str], guaranteed: guarantees.Stated | None) -> tuple[list[int], int]:
     """Record a heartbeat, and move routers of hosts that are not alive.
 
     A host with a revoked key gets no routers.

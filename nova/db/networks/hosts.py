@@ -19,8 +19,8 @@ MAX_REPORT_AGE_S = 86400                  # age of the last report after which h
 
 
 def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: int = release.VERSION,
-         guarantees: Mapping[str, Mapping[str, int]] | None = None) -> bool:
-    """Record a report of a host; return whether the host is new or has another address or release.
+         guarantees: Mapping[str, Mapping[str, int]] | None = None) -> None:
+    """Record a report of a host. A new address or release changes the revision of the network state.
 
     :param guarantees: {resource class: {physical network: amount}}, see guarantees.py
     """
@@ -33,13 +33,11 @@ def seen(conn: sa.Connection, host: str, address: str, gateway: bool, version: i
         # Peers need to know a new host only if it has ports, so the start of many hosts does not refresh all peers.
         if fresh and conn.execute(sa.select(t.ports.c.id).where(t.ports.c.host == host).limit(1)).first():
             revisions.changed(conn)
-        return fresh
+        return
     conn.execute(sa.update(t.hosts).where(c.host == host).values(
         address=address, gateway=gateway, last_seen_at=now, version=version, guarantees=guarantees))
-    changed = tuple(known) != (address, version)
-    if changed:
+    if tuple(known) != (address, version):
         revisions.changed(conn)
-    return changed
 
 
 def every(conn: sa.Connection) -> list[NetworkHostsRow]:
