@@ -90,8 +90,16 @@ def _routers(conn: Connection, rows: list[db_rows.RoutersRow], ports: list[db_ro
     """
     def interface(port: db_rows.PortsRow, more: list[str] | None = None,
                   distributed: bool = False) -> host_state.RouterInterface:
-        return dataclasses.replace(_interface(port, nets, subnets, fixed, more, distributed), scopes=[
-            scopes.get((port['network_id'], version)) or '' for version in (4, 6)])
+        network, held = nets[port['network_id']], fixed.get(port['id'], [])
+        on = [subnets[entry['subnet_id']] for entry in held]
+        return host_state.RouterInterface(
+            port=port['id'], mac=port['mac_address'], bridge=network['bridge'], mtu=network['mtu'],
+            addresses=[f"{entry['ip_address']}/{ipaddress.ip_network(subnet['cidr']).prefixlen}"
+                       for entry, subnet in zip(held, on, strict=True)] + [f'{each}/32' for each in sorted(more or ())],
+            modes=[[subnet['cidr'], mode] for entry, subnet in zip(held, on, strict=True)
+                   if (mode := subnet['ipv6_ra_mode']) and subnet['gateway_ip'] == entry['ip_address']],
+            distributed=distributed,
+            scopes=[scopes.get((network['id'], version)) or '' for version in (4, 6)])
 
     fixed = networks.addresses_of(conn, [port['id'] for port in ports])
     subnets = {row['id']: row for row in networks.many(
@@ -125,20 +133,6 @@ def _role(row: db_rows.RoutersRow, distributed: bool, away: dict[str, str]) -> s
     if row['id'] in away:
         return host_state.DVR_LOCAL if row['host'] else host_state.DVR_ISOLATED
     return host_state.DVR_GATEWAY if distributed else host_state.CENTRAL
-
-
-def _interface(port: db_rows.PortsRow, nets: dict[str, db_rows.NetworksRow], subnets: dict[str, db_rows.SubnetsRow],
-               fixed: Addresses,
-               more: list[str] | None = None, distributed: bool = False) -> host_state.RouterInterface:
-    network, held = nets[port['network_id']], fixed.get(port['id'], [])
-    on = [subnets[entry['subnet_id']] for entry in held]
-    return host_state.RouterInterface(
-        port=port['id'], mac=port['mac_address'], bridge=network['bridge'], mtu=network['mtu'],
-        addresses=[f"{entry['ip_address']}/{ipaddress.ip_network(subnet['cidr']).prefixlen}"
-                   for entry, subnet in zip(held, on, strict=True)] + [f'{each}/32' for each in sorted(more or ())],
-        modes=[[subnet['cidr'], mode] for entry, subnet in zip(held, on, strict=True)
-               if (mode := subnet['ipv6_ra_mode']) and subnet['gateway_ip'] == entry['ip_address']],
-        distributed=distributed)
 
 
 def with_neighbours(router: host_state.Router, neighbours: dict[str, list[list[str]]]) -> host_state.Router:
