@@ -27,7 +27,7 @@ class Enrolment:
                     proof: str | None) -> Answer:
         """See interface.py. The message is signed with the new key, or with the key that the new key replaces.
 
-        :raises HostKeyRefused: the key is malformed, revoked, or belongs to another host
+        :raises HostKeyRefused: the key is malformed, revoked, or belongs to another host; or the host has no name
         :raises TooManyHostKeys:
         """
         try:

@@ -157,9 +157,10 @@ def of_hosts(conn: sa.Connection) -> list[PublicKey]:
 def add(conn: sa.Connection, host: str, ident: str, public: bytes, state: str) -> PublicKey:
     """Insert a key of a host, or approve a pending one; return its row. Revoked keys are unchanged.
 
-    :raises HostKeyRefused: the key belongs to another host
+    :raises HostKeyRefused: the key belongs to another host, or the name of the host is empty
     :raises TooManyHostKeys:
     """
+    _check_name(host)
     row = get(conn, ident)
     if row is None:
         _make_room(conn, host, state)
@@ -171,6 +172,15 @@ def add(conn: sa.Connection, host: str, ident: str, public: bytes, state: str) -
         set_state(conn, ident, APPROVED)
         row['state'] = APPROVED
     return row
+
+
+def _check_name(host: str) -> None:
+    """Refuse the empty name: it stands for the deployment. Some databases ignore spaces at the end of a text.
+
+    :raises HostKeyRefused: the name is empty
+    """
+    if not host.strip():
+        raise exception.HostKeyRefused(host=repr(host), reason='the name of the host is empty')
 
 
 def _make_room(conn: sa.Connection, host: str, state: str) -> None:
@@ -192,13 +202,21 @@ def set_state(conn: sa.Connection, ident: str, state: str, expires_at: datetime.
 
 
 def replace_others(conn: sa.Connection, host: str, ident: str) -> None:
-    """Retire the earlier keys of a host; they are accepted for the time OVERLAP."""
+    """Retire the earlier keys of a host; they are accepted for the time OVERLAP.
+
+    :raises HostKeyRefused: the name of the host is empty
+    """
+    _check_name(host)
     conn.execute(sa.update(table).where(table.c.host == host, table.c.id != ident, table.c.state.in_(GOOD)).values(
         state=RETIRED, expires_at=utils.utcnow() + OVERLAP))
 
 
 def revoke(conn: sa.Connection, host: str) -> int:
-    """Revoke all keys of a host, and take the routers from the host; return the number of keys."""
+    """Revoke all keys of a host, and take the routers from the host; return the number of keys.
+
+    :raises HostKeyRefused: the name of the host is empty
+    """
+    _check_name(host)
     network_hosts.distrust(conn, host)
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state != REVOKED).values(
         state=REVOKED)).rowcount
@@ -218,7 +236,11 @@ def restore(conn: sa.Connection, states: dict[str, str]) -> None:
 
 
 def renew(conn: sa.Connection, host: str) -> int:
-    """Make a host create a new key at its next request; return the number of its approved keys."""
+    """Make a host create a new key at its next request; return the number of its approved keys.
+
+    :raises HostKeyRefused: the name of the host is empty
+    """
+    _check_name(host)
     return conn.execute(sa.update(table).where(table.c.host == host, table.c.state == APPROVED).values(
         state=RENEWING)).rowcount
 

@@ -316,6 +316,26 @@ def test_a_host_whose_service_was_deleted_starts_after_an_approval(fleet, monkey
     assert ask(bus) == []
 
 
+@pytest.mark.parametrize('name', ['', ' '])
+def test_commands_refuse_the_empty_host_name_of_the_deployment(fleet, name, monkeypatch):
+    """``host revoke "$HOST"`` with an unset variable revoked the deployment's key: no service started again."""
+    api_db = fleet.core.api_db
+    monkeypatch.setattr(manage_host, '_api_db', lambda conf: api_db)
+    api_db.run(message_keys.signing_key, signatures.Key)
+    manage_host.stage_key(None)
+
+    def rows():
+        with api_db.reader() as conn:
+            return message_keys.of_deployment(conn)
+    before = rows()
+    assert [row['state'] for row in before] == ['approved', 'pending']
+    for command, words in ((manage_host.revoke, ()), (manage_host.rotate, ()),
+                           (manage_host.approve, (before[1]['id'],))):
+        with pytest.raises((exception.HostKeyRefused, command_line.Refused)):
+            command(None, name, *words)
+        assert rows() == before
+
+
 def test_keys_of_hosts_that_send_are_looked_up_again_in_one_statement(fleet, monkeypatch):
     """Each host's heartbeat looked up its key: ten thousand hosts were a thousand statements a second."""
     api_db = fleet.core.api_db
@@ -475,6 +495,19 @@ def test_unsigned_messages_are_accepted_during_an_upgrade(upgrading, caplog):
     ctxt['is_admin'] = False
     ctxt['signature'][1] = '1' * 24
     refused_raw(bus, target, ctxt, message, 'the signature of key')
+
+
+def test_key_of_a_host_without_a_name_is_refused(upgrading):
+    """The empty name is the deployment's: its pending keys sign for the control plane."""
+    bus, _part = upgrading.host('')
+    key = signatures.Key()
+    bus.signatures.key = None
+    with pytest.raises(exception.HostKeyRefused, match="host '' is not accepted: the name of the host is empty"):
+        conductor_of(bus).enroll_host(context.admin_context(), host='', token_id=None, number='1', proof=None,
+                                      public=base64.b64encode(key.public).decode())
+    assert trusted_keys.TrustedKeys(upgrading.core.api_db).of(key.id) is None
+    with upgrading.core.api_db.reader() as conn:
+        assert message_keys.get(conn, key.id) is None
 
 
 def test_a_key_that_is_not_approved_is_not_looked_up_for_each_message(upgrading, monkeypatch):
