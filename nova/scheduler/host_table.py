@@ -235,6 +235,7 @@ class HostTable:
         self._positions: dict[tuple[str, int], int] = {}  # {(uuid of a cell, node): position in the view}
         self._view = host_view.Hosts([])
         self._read_at = self._heartbeats_read_at = self._others_read_at = float('-inf')
+        self._counted_at = float('-inf')  # time at which ``synchronize`` last read busy servers and all heartbeats
         # uuids of non-default cells in which this scheduler has claimed resources since it last read the cell
         self._claimed_cells: set[str] = set()
         metrics.HOSTS.watch(self, lambda table: {(): len(table._view)})
@@ -303,14 +304,17 @@ class HostTable:
 
     def synchronize(self) -> None:
         """Periodic task: read all cells. Read heartbeats and numbers of busy servers less often."""
-        hear = time.monotonic() - self._heartbeats_read_at > self._heartbeat_s
+        count = time.monotonic() - self._counted_at > self._heartbeat_s
         self._others_read_at = float('-inf')
         self.hosts()
         default, *others = self._cells.all()
+        present = {cell.uuid: cell for cell in (default, *others)}
         with self._lock:
-            for cell_uuid in self._nodes.keys() - {default.uuid, *(cell.uuid for cell in others)}:
-                LOG.warning('Cell %s was deleted and gets no servers.', cell_uuid)
-                self._drop_cell(cell_uuid)
+            for cell_uuid, known in list(self._nodes.items()):
+                if cell_uuid not in present:
+                    LOG.warning('Cell %s was deleted and gets no servers.', cell_uuid)
+                if known.cell is not present.get(cell_uuid):  # deleted, or a new object with another database
+                    self._drop_cell(cell_uuid)
         others = [cell for cell in others if time.monotonic() >= self._unreachable.get(cell.uuid, 0)]
         fresh = {cell.uuid for cell in others} - self._nodes.keys()
 
@@ -318,7 +322,7 @@ class HostTable:
             # self.hosts() has already read the known cells
             nodes = self._nodes_of(cell)
             return (nodes, nodes.read_changes() if cell.uuid in fresh else ({}, set()),
-                    *((nodes.heartbeats(), nodes.busy()) if hear else ({}, None)))
+                    *((nodes.heartbeats(), nodes.busy()) if count else ({}, None)))
         found, down = self._cells.ask(others, look) if others else ([], [])
         for nodes, changes, seen, servers in [look(default), *(result for _, result in found)]:
             with self._lock:
@@ -332,8 +336,8 @@ class HostTable:
         for cell in down:
             LOG.warning('Cannot read the hosts of cell %s; it gets no servers.', cell.name)
             self.exclude_cell(cell.uuid)
-        if hear:
-            self._heartbeats_read_at = time.monotonic()
+        if count:
+            self._counted_at = self._heartbeats_read_at = time.monotonic()
 
     def note_usage(self, cell: db_cells.Cell, usage: Usage) -> None:
         """Record usage that claims of this process have just written.
@@ -400,7 +404,7 @@ class HostTable:
             self._view = self._view.with_seen(moments)
 
     def _drop_cell(self, cell_uuid: str) -> None:
-        """Remove the hosts of an unreachable or deleted cell from the view. The caller holds the lock."""
+        """Remove the known hosts of a cell from the view. The caller holds the lock."""
         if self._nodes.pop(cell_uuid, None):
             self._read_at = float('-inf')  # the next call of ``hosts`` reads the default cell
             self._rebuild_view()

@@ -5,6 +5,7 @@ SQLite always; MariaDB and PostgreSQL when NOVA_TEST_MYSQL_URL and NOVA_TEST_POS
 import collections
 import threading
 import time
+import types
 import uuid as uuidlib
 
 import pytest
@@ -224,7 +225,7 @@ def test_heartbeats_reach_the_view_without_making_it_anew(cloud):
     before = table.hosts()
     known = before.values('host')
     cloud.heartbeat('host2')
-    table._heartbeats_read_at = float('-inf')
+    table._counted_at = float('-inf')
     table.synchronize()
     after = table.hosts()
     moved = [host for host, one, other in zip(after.host, before.seen, after.seen) if one != other]
@@ -307,6 +308,48 @@ def test_a_cell_that_is_away_is_left_out(cloud, other_cell):
     assert sorted(table.hosts().host) == list(HOSTS)
 
 
+def test_new_database_of_a_cell_is_read(cloud, other_cell, tmp_path):
+    """The table read the former database until the scheduler was started again."""
+    table = cloud.scheduler.table
+    table.synchronize()
+    assert sorted(table.hosts().running_vms) == [0] * 6
+    moved = engine.Database(f'sqlite:///{tmp_path}/moved.sqlite')
+    schemas.create(moved, 'cell')
+    with cloud.cells.get(other_cell).db.reader() as conn:
+        rows = {each: [dict(row) for row in conn.execute(sa.select(each)).mappings()]
+                for each in (tables_cell.compute_nodes, tables_cell.services)}
+    with moved.writer() as conn:
+        for each, found in rows.items():
+            conn.execute(sa.insert(each), found)
+        conn.execute(sa.update(tables_cell.compute_nodes).values(running_vms=7))
+    moved.dispose()
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.update(tables_api.cells).where(tables_api.cells.c.uuid == other_cell).values(
+            database_url=f'sqlite:///{tmp_path}/moved.sqlite'))
+    cloud.cells.refresh()
+    table.synchronize()
+    assert sorted(table.hosts().running_vms) == [0, 0, 0, 7, 7, 7]
+
+
+def test_busy_servers_are_counted_in_spite_of_full_reads(cloud, monkeypatch):
+    """A full read at each refused request deferred the count: it only grew."""
+    now = [1000.0]
+    monkeypatch.setattr(host_table, 'time', types.SimpleNamespace(monotonic=lambda: now[0]))
+    table = host_table.HostTable(cloud.cells, heartbeat_s=15)
+    table.synchronize()
+    with cloud.db.writer() as conn:
+        conn.execute(sa.update(tables_cell.compute_nodes).where(tables_cell.compute_nodes.c.host == 'host2').values(
+            running_vms=3, usage_change_number=utils.change_number()))
+    now[0] += 1
+    assert sorted(table.hosts().io_ops) == [0, 0, 3]                    # an estimate: the servers are idle
+    for _ in range(2):
+        now[0] += 10
+        table.hosts(full=True)
+        now[0] += 1
+        table.synchronize()
+    assert sorted(table.hosts().io_ops) == [0, 0, 0]
+
+
 def test_the_default_cell_is_followed_when_a_claim_there_has_failed(cloud):
     """It was taken for one of the others that are left alone for a while."""
     table = cloud.scheduler.table
@@ -348,7 +391,7 @@ def test_a_cell_that_is_left_out_while_it_is_followed_stays_so(cloud, other_cell
     table.synchronize()
     with cell.db.writer() as conn:
         conn.execute(sa.update(tables_cell.services).values(last_seen_at=utils.utcnow()))
-    table._heartbeats_read_at = float('-inf')
+    table._counted_at = float('-inf')
     at_next(cell.db, 'last_seen_at', lambda: table.exclude_cell(cell.uuid))
     table.synchronize()
     assert sorted(table.hosts().host) == list(HOSTS)

@@ -148,13 +148,13 @@ def test_the_table_counts_busy_servers(make):
     uuid = cloud.boot()
     view = table.hosts(full=True)
     assert view.io_ops.tolist() == [1] and view.running_vms.tolist() == [1]
-    table._heartbeats_read_at = float('-inf')
+    table._counted_at = float('-inf')
     table.synchronize()
     assert table.hosts().io_ops.tolist() == [0]
     with cloud.db.writer() as conn:
         conn.execute(sa.update(tables_cell.instances).where(tables_cell.instances.c.uuid == uuid).values(
             task_state=states.RESIZE_FINISH))
-    table._heartbeats_read_at = float('-inf')
+    table._counted_at = float('-inf')
     table.synchronize()
     assert table.hosts().io_ops.tolist() == [1]
 
