@@ -37,7 +37,18 @@ class RequestReader:
 
         :param moving: uuid of the server if it may already have a host; it does not count as a member of its group
         """
-        return self._read(spec, spec.category_name, None, moving)
+        forced = self._is_forced(spec)
+        flavor, special = spec.flavor, node_claims.special_of(self._conf, spec)
+        resources = claims.resources({
+            'flavor': flavor, 'image_id': (spec.image or {}).get('id'), 'vcpus': flavor['vcpus'],
+            'memory_mb': flavor['memory_mb'], 'root_gb': flavor['root_gb'], 'ephemeral_gb': flavor['ephemeral_gb']})
+        return self._with_facts(Request(
+            resources=numa_request.without_pinned(resources, special), zone=self._zone(spec),
+            host=spec.force_host or spec.requested_host, node=spec.force_node or spec.requested_node, forced=forced,
+            failed_nodes=tuple((host, node) for host, node in spec.retry_hosts or ()),
+            group=None if forced else self._group(spec, moving), spec=spec, limiting=self._limiting(spec, forced),
+            special=special, requirements=categories.requirements(self._api_db, spec.category_name),
+            disabled_cells=self._disabled_cells()), self._filters)
 
     def of_existing(self, cell: db_cells.Cell, spec: objects.RequestSpec, row: InstancesRow, *,
                     ignore: collections.abc.Sequence[str] = (), target: str | None = None,
@@ -50,39 +61,39 @@ class RequestReader:
         :param target: name of the requested host
         :param force: skip the filters and check only capacity
         """
-        request = self._read(spec, row['category'] or spec.category_name, cell)
-        resources = numa_request.without_pinned(claims.resources(row, with_pinned=True), request.special)
-        return dataclasses.replace(
-            request, resources=resources, host=target, node=None, forced=force, failed_nodes=(),
-            zone=None if force else spec.availability_zone, ignored=tuple(ignore),
-            limiting=self._limiting(spec, force),
-            group=None if force else self._group(spec, spec.instance_uuid))
+        special = node_claims.special_of(self._conf, spec)
+        category = row['category'] or spec.category_name
+        return self._with_facts(Request(
+            resources=numa_request.without_pinned(claims.resources(row, with_pinned=True), special),
+            zone=None if force else spec.availability_zone, host=target, forced=force, ignored=tuple(ignore),
+            group=None if force else self._group(spec, spec.instance_uuid), spec=spec,
+            limiting=self._limiting(spec, force), special=special,
+            requirements=categories.requirements(self._api_db, category), cell=cell.uuid), self._filters)
 
     def of_rebuild(self, cell: db_cells.Cell, spec: objects.RequestSpec, host: str, node: str) -> Request:
-        """Return the request of a rebuild: the server keeps its node and resources and gets another image."""
-        request = self._read(spec, spec.category_name, cell)
-        return dataclasses.replace(request, resources=dict.fromkeys(claims.RESOURCES, 0), host=host, node=node,
-                                   forced=False, failed_nodes=(), group=None, special=())
+        """Return the request of a rebuild: the server keeps its node and resources and gets another image.
 
-    def _read(self, spec: objects.RequestSpec, category: str | None, cell: db_cells.Cell | None,
-              moving: str | None = None) -> Request:
-        forced = spec.force_host is not None or spec.force_node is not None
-        image_id = (spec.image or {}).get('id')
-        flavor = spec.flavor
-        special = node_claims.special_of(self._conf, spec)
-        resources = numa_request.without_pinned(
-            claims.resources({'flavor': flavor, 'image_id': image_id, 'vcpus': flavor['vcpus'],
-                              'memory_mb': flavor['memory_mb'], 'root_gb': flavor['root_gb'],
-                              'ephemeral_gb': flavor['ephemeral_gb']}), special)
-        return Request(
-            resources=resources, zone=None if forced else spec.availability_zone or self._conf.default_schedule_zone,
-            host=spec.force_host or spec.requested_host, node=spec.force_node or spec.requested_node,
-            forced=forced, failed_nodes=tuple((host, node) for host, node in spec.retry_hosts or ()), spec=spec,
-            facts=filters.facts(self._filters, self._cells, self._table.hosts, spec, cell is not None),
-            limiting=self._limiting(spec, forced), special=special, cell=cell.uuid if cell else None,
-            disabled_cells=() if cell else self._disabled_cells(),
-            requirements=categories.requirements(self._api_db, category),
-            group=None if forced else self._group(spec, moving))
+        The request suits filters with ``run_on_rebuild`` only.
+        """
+        return self._with_facts(
+            Request(resources=dict.fromkeys(claims.RESOURCES, 0), zone=self._zone(spec), host=host, node=node,
+                    spec=spec, cell=cell.uuid),
+            [each for each in self._filters if each.run_on_rebuild])
+
+    def _with_facts(self, request: Request, using: collections.abc.Sequence[base.Filter]) -> Request:
+        """Return the request with the facts that these filters need. Filters that skip the request need none."""
+        assert request.spec is not None
+        return dataclasses.replace(request, facts=filters.facts(
+            [each for each in using if each.applies(request)], self._cells, self._table.hosts, request.spec,
+            request.cell is not None))
+
+    @staticmethod
+    def _is_forced(spec: objects.RequestSpec) -> bool:
+        return spec.force_host is not None or spec.force_node is not None
+
+    def _zone(self, spec: objects.RequestSpec) -> str | None:
+        """Return the zone of a new server."""
+        return None if self._is_forced(spec) else spec.availability_zone or self._conf.default_schedule_zone
 
     def _limiting(self, spec: objects.RequestSpec, forced: bool) -> tuple[Limits, ...]:
         return tuple(each for each in self._limits if (each.checks_capacity or not forced) and each.has_limits(spec))

@@ -1,6 +1,7 @@
 """Filters and weighers on a database: what they ask it, what the claim holds, what computes report for them."""
 import contextlib
 import threading
+import uuid as uuidlib
 
 import pytest
 import sqlalchemy as sa
@@ -9,6 +10,9 @@ from nova import exception
 from nova import states
 from nova import utils
 from nova.db.placement import hosts as hosts_db
+from nova.db.placement import server_groups
+from nova.db.projects import quotas
+from nova.db.tables import api as tables_api
 from nova.db.tables import cell as tables_cell
 from nova.scheduler import filters
 from nova.hardware import guest_options
@@ -333,3 +337,61 @@ def test_a_build_that_succeeds_costs_no_message(make):
     before = len(cloud.bus.messages)
     cloud.boot()
     assert 'conductor.report_nodes' not in cloud.bus.messages[before:]
+
+
+# ---- requests of existing servers
+
+class AsksAnotherService(filters.Filter):
+    """A filter with facts from a service that does not answer."""
+
+    run_on_rebuild, reads = False, True
+
+    def mask(self, hosts, request):
+        return hosts.all_pass
+
+    def needs_facts(self, spec):
+        return self.reads
+
+    def external_facts(self, hosts, spec):
+        raise exception.ServiceUnavailable(service='attestation')
+
+
+def test_rebuilds_and_forced_moves_read_only_facts_of_filters_that_run(make):
+    cloud = make(filter_scheduler__enabled_filters=[f'{__name__}.AsksAnotherService'])
+    asking = next(each for each in cloud.scheduler.rules.filters if isinstance(each, AsksAnotherService))
+    asking.reads = False
+    uuid = cloud.boot()
+    asking.reads = True
+    spec, cell, row = cloud.conductor.methods.get_request_spec(None, uuid), cloud.cells.of_server(uuid), cloud.row(uuid)
+    cloud.scheduler.methods.check_host(cloud.ctx, spec, row['host'], row['node'])
+    assert cloud.scheduler.requests.of_existing(cell, spec, row, target='host2', force=True).facts.keys() == {
+        'NetworkGuaranteesFilter'}
+    with pytest.raises(exception.ServiceUnavailable):
+        cloud.scheduler.requests.of_existing(cell, spec, row, target='host2')
+    spec.force_host = 'host2'
+    assert 'AsksAnotherService' not in cloud.scheduler.requests.of_new(spec).facts
+
+
+def test_rebuilds_and_forced_moves_do_not_read_the_server_group(make):
+    """A member of an affinity group in a cell that does not answer prevented them."""
+    cloud = make()
+    with cloud.api_db.writer() as conn:
+        group = server_groups.create(conn, quotas.Limits({'server_groups': -1}, {}), {
+            'project_id': 'p', 'user_id': 'u', 'name': 'g', 'policies': [server_groups.AFFINITY]})['uuid']
+    uuid = cloud.boot(hints={'group': [group]})
+    spec, cell, row = cloud.conductor.methods.get_request_spec(None, uuid), cloud.cells.of_server(uuid), cloud.row(uuid)
+    reader = cloud.scheduler.requests
+    asked = [each for each in count(cloud, lambda: reader.of_existing(cell, spec, row)) if 'server_group_id' in each]
+    assert len(asked) == 1
+    with cloud.api_db.writer() as conn:
+        conn.execute(sa.insert(tables_api.cells).values(
+            uuid='cell2'.ljust(36, '0'), name='cell2', database_url='sqlite:////nowhere/cell2.sqlite',
+            transport_url='', disabled=False))
+        conn.execute(sa.insert(tables_api.instance_mappings).values(
+            instance_uuid=str(uuidlib.uuid4()), cell_uuid='cell2'.ljust(36, '0'), project_id='p', user_id='u', vcpus=1,
+            memory_mb=1, created_at=utils.utcnow(), server_group_id=group))
+    cloud.cells.refresh()
+    with pytest.raises(exception.NoValidHost, match='in a cell that does not answer'):
+        reader.of_existing(cell, spec, row)
+    assert reader.of_existing(cell, spec, row, target='host2', force=True).group is None
+    cloud.scheduler.methods.check_host(cloud.ctx, spec, row['host'], row['node'])
