@@ -12,9 +12,13 @@ REJOIN_S = 0.00005  # maximum wait for woken threads to add their next item; muc
 
 
 class Item:
-    """One request of a Batch; ``work`` may store results in attributes."""
+    """One request of a Batch; ``work`` may store results in attributes.
 
-    def __init__(self) -> None:
+    :param size: part of ``max_items`` that the request uses
+    """
+
+    def __init__(self, size: int = 1) -> None:
+        self.size = size
         self.error: BaseException | None = None
         self._done = self._gone = False          # _gone: the thread ended while the item waited
         self._woken = threading.Lock()           # its release wakes the thread; cheaper than threading.Event
@@ -31,7 +35,7 @@ class Batch(Generic[Work]):
     caller handles the items of several. A thread that ends while it waits or works does not block the others.
 
     :param work: ``work(items)``, oldest first; its exception becomes the ``error`` of all these items
-    :param max_items: maximum number of items in one run
+    :param max_items: maximum sum of the sizes of the items in one run; one item alone may be larger
     """
 
     def __init__(self, work: Callable[[list[Work]], object], max_items: int) -> None:
@@ -94,7 +98,11 @@ class Batch(Generic[Work]):
     def _work_on_oldest(self) -> None:
         """Work on the oldest items, of which the first is this thread's item; then wake the next waiting thread."""
         with self._lock:
-            items = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_items))]
+            items = [self._waiting.popleft()]
+            room = self._max_items - items[0].size
+            while self._waiting and self._waiting[0].size <= room:
+                items.append(self._waiting.popleft())
+                room -= items[-1].size
             self._was_shared = len(items) > 1
         done = items
         try:

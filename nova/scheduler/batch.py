@@ -30,7 +30,7 @@ class PendingDemand(batching.Item):
     """
 
     def __init__(self, demand: decision.Demand) -> None:
-        super().__init__()
+        super().__init__(len(demand.uuids))
         self.demand = demand
         self.placed: list[Selections] | None = None
 

@@ -76,6 +76,11 @@ def test_servers_of_one_request_are_placed_all_or_none(cloud):
     agree(cloud, [items[0], items[1], items[3]])
 
 
+def test_batch_is_bounded_by_its_servers(cloud):
+    """A batch of large requests built an UPDATE of thousands of servers while the nodes were locked."""
+    assert waiting(cloud, 7).size == 7 and decision.BATCH == 64
+
+
 class Bad(filters.Filter):
     def mask(self, hosts, request):
         if request.spec.user_id == 'bad':

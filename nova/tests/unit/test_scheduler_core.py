@@ -143,14 +143,14 @@ def test_consumption_is_seen_by_what_was_computed_before():
 # ---- batch ---------------------------------------------------------------
 
 class Number(batching.Item):
-    def __init__(self, number):
-        super().__init__()
+    def __init__(self, number, size=1):
+        super().__init__(size)
         self.number, self.result = number, None
 
 
-def run(made, numbers):
+def run(made, numbers, size=1):
     """[item] after a thread for each has brought it."""
-    items = [Number(number) for number in numbers]
+    items = [Number(number, size) for number in numbers]
     failed = {}
 
     def bring(item):
@@ -181,6 +181,19 @@ def test_waiting_items_are_processed_in_batches_one_batch_at_a_time():
     items, _ = run(made, range(40))
     assert [item.result for item in items] == [number * 2 for number in range(40)]
     assert sum(sizes) == 40 and max(sizes) == 10 and len(sizes) < 12
+
+
+def test_batch_of_items_with_sizes_is_bounded_by_their_sum():
+    sums = []
+
+    def work(items):
+        sums.append(sum(item.size for item in items))
+        waiting.wait_for(lambda: len(sums) > 1 or len(made._waiting) == 19, 20, 'all others', 0.001)
+    made = batching.Batch(work, 10)
+    run(made, range(20), size=4)
+    assert sums == [4, *[8] * 9, 4]
+    made.run(Number(0, size=11))                                 # alone it may be larger
+    assert sums[-1] == 11
 
 
 def test_those_who_come_again_at_once_are_one_batch_and_not_two_halves():
