@@ -158,7 +158,6 @@ class Cloud:
     def _take_directory(self) -> None:
         self._lock = state_directory.take(self.state_path)
         state_directory.check_complete(self.state_path)
-        drivers.record(self.conf)
 
     def _listen(self) -> server.Server:
         options = self.conf.http
@@ -188,6 +187,7 @@ class Cloud:
         if not made:
             self._write_clouds_yaml()
         first_start.bootstrap(conf, self.api_db)
+        drivers.record(conf)             # an earlier record would bind a directory without a cloud to this driver
 
     def _migrate(self, database: engine.Database, branch: str) -> None:
         migration.sync(database, branch)

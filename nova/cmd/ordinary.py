@@ -35,6 +35,7 @@ DAEMON_FILES = {
 }
 # A state path that root owns may be given to the user if these files show that the daemon has used it as root.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
+OF_FAILED_START = {'lock', 'tls'}    # files that a first start of nova-all leaves if it cannot listen
 # groups that may use libvirt's socket, /dev/kvm, and the sockets of guests' serial ports
 GUEST_GROUPS = ('libvirt', 'kvm', 'libvirt-qemu')
 FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
@@ -147,7 +148,7 @@ def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
         return True
     status, names = state.stat(), set(os.listdir(state)) - {'lost+found'}
     return status.st_uid == user.pw_uid or status.st_uid == 0 and not status.st_mode & 0o022 and (
-        not names or MARKS[binary] <= names)
+        not names or MARKS[binary] <= names or binary == 'nova-all' and names <= OF_FAILED_START)
 
 
 def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:

@@ -130,6 +130,16 @@ def test_a_taken_port_leaves_nothing_behind(running, tmp_path):
         assert made.client().get('/servers').status_code == 200
 
 
+def test_a_failed_first_start_does_not_choose_the_driver(running, tmp_path):
+    from nova.cloud import drivers
+    made = cloud.Cloud(tmp_path / 'state', http__port=int(running.url.rpartition(':')[2]))
+    with pytest.raises(exception.InvalidInput, match='Cannot listen'):
+        made.start()
+    assert drivers.read(made.conf) is None
+    drivers.choose(made.conf, 'libvirt')
+    assert made.conf.compute_driver == 'libvirt'
+
+
 def test_an_option_without_a_meaning_is_what_the_start_says(tmp_path):
     """Stopping what was never whole said something else instead."""
     with pytest.raises(exception.InvalidOption, match='both have 2-3'):

@@ -101,7 +101,8 @@ def test_a_configuration_that_the_user_cannot_read(state):
 
 
 def test_state_directory_with_foreign_files_is_refused(state):
-    (state / 'lock').write_text('')
+    for name in ('lock', 'notes'):
+        (state / name).write_text('')
     name, said = prepared(state)
     assert name == 'None' and f'{state} contains files that do not belong to this cloud.' in said
     (state / 'driver').write_text('')
@@ -124,6 +125,15 @@ def test_state_files_of_root_are_given_to_the_user(state):
              state / 'keys' / 'token.keys']
     assert {path.stat().st_uid for path in paths} == {NOBODY}
     assert (state / 'other').stat().st_uid == 0
+
+
+def test_state_path_of_a_failed_first_start_is_given_to_the_user(state):
+    (state / 'lock').write_text('')
+    name, said = prepared(state)
+    if 'cannot read' in said:
+        pytest.skip(f'{sys.executable}: {said}')         # below a home directory
+    assert (name, said) == ('nobody', '')
+    assert (state / 'lock').stat().st_uid == state.stat().st_uid == NOBODY
 
 
 def test_volumes_backups_and_objects_of_root_are_given_to_the_user(tmp_path):
