@@ -1,4 +1,5 @@
 """Assembly of the embedded block storage as a daemon: its service row and its HTTP API."""
+import types
 from collections.abc import Callable, Sequence
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
@@ -27,25 +28,13 @@ PATH = '/volume'
 TYPES = ('block-storage', 'volumev3', 'volume')          # in the catalog
 
 
-class Manager:
-    """Manager that resumes interrupted work of the block storage when its service starts.
-
-    :param timeout: seconds to wait for running copies at the stop
-    """
-
-    def __init__(self, storage: EmbeddedVolumes, timeout: float) -> None:
-        self._storage, self._timeout = storage, timeout
-
-    def start(self) -> None:
-        self._storage.recover()
-
-    def stop(self) -> None:
-        self._storage.stop(self._timeout)
-
-
 def service(conf: ConfigOpts, bus: Bus, storage: EmbeddedVolumes) -> services.Service:
-    """Return the service of the block storage. The service has no message queue, because its API is HTTP."""
-    manager = Manager(storage, conf.graceful_shutdown_timeout / 2)
+    """Return the service of the block storage. The service has no message queue, because its API is HTTP.
+
+    Its start resumes interrupted work. Its stop waits for running copies for half of graceful_shutdown_timeout.
+    """
+    manager = types.SimpleNamespace(start=storage.recover,
+                                    stop=lambda: storage.stop(conf.graceful_shutdown_timeout / 2))
     return services.Service(conf, volume_services.BINARY, conf.host, manager=manager,
                             topic=volume_services.TOPIC, conductor=bus.client(conductor_interface.INTERFACE))
 

@@ -86,21 +86,21 @@ class Claimers:
 class CellClaimer:
     """Claimer for a single cell."""
 
-    def __init__(self, cells: db_cells.Cells, table: host_table.HostTable, rules: decision.Rules) -> None:
-        self._cells, self._table, self._rules = cells, table, rules
+    def __init__(self, cells: db_cells.Cells, table: host_table.HostTable) -> None:
+        self._cells, self._table = cells, table
 
     def servers_by_cell(self, uuids: collections.abc.Sequence[str]) -> ServersByCell:
         return [(self._cells.default, list(uuids))]
 
     def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
-        yield _CellAttempt(self._cells.default, self._rules), list(uuids)
+        yield _CellAttempt(self._cells.default), list(uuids)
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
         if not decisions:
             return {}
         try:
             placed: Placed
-            placed, usage = self._cells.default.db.run(_place_batch, hosts, decisions, self._rules)
+            placed, usage = self._cells.default.db.run(_place_batch, hosts, decisions)
         except _NotWaiting:
             return {}
         except Exception:
@@ -113,13 +113,13 @@ class CellClaimer:
 class _CellAttempt:
     """Attempt that claims hosts for all servers in one transaction."""
 
-    def __init__(self, cell: db_cells.Cell, rules: decision.Rules) -> None:
-        self._cell, self._rules = cell, rules
+    def __init__(self, cell: db_cells.Cell) -> None:
+        self._cell = cell
         self._chosen: dict[str, Selections] = {}
 
     def claim(self, hosts: host_view.Hosts, request: Request, rankings: Rankings) -> set[str]:
         try:
-            self._chosen = self._cell.db.run(claim_servers, hosts, request, rankings, self._rules)
+            self._chosen = self._cell.db.run(claim_servers, hosts, request, rankings)
         except exception.ClaimFailed:
             return set(rankings)
         return set()
@@ -131,8 +131,8 @@ class _CellAttempt:
         pass  # nothing to release: the transaction of ``claim`` has ended
 
 
-def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Request, rankings: Rankings,
-                  rules: decision.Rules) -> dict[str, Selections]:
+def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Request, rankings: Rankings
+                  ) -> dict[str, Selections]:
     """Claim nodes for servers of this cell, write the hosts into their rows and return {uuid: selections}.
 
     :raises ClaimFailed: no host of a server has room
@@ -140,11 +140,11 @@ def claim_servers(conn: engine.Connection, hosts: host_view.Hosts, request: Requ
     claims = node_claims.NodeClaims(conn, hosts, request)
     found: dict[str, Selections] = {}
     for uuid, ranking in rankings.items():
-        number, claim = claims.first(ranking, uuid)
+        claim = claims.first(ranking, uuid)
         values = {'host': claim.host, 'node': hosts.node[claim.position],
                   'availability_zone': zones.current(claim.host), **claim.values}
         if instances.set_where(conn, uuid, values, WAITING):
-            found[uuid] = rules.selections(hosts, ranking[number:])
+            found[uuid] = [decision.selection(hosts, claim.position)]
             continue
         claims.give_back(claim)
         LOG.info('Server %s no longer waits for a host.', uuid)
@@ -170,8 +170,7 @@ class BatchClaim(typing.NamedTuple):
     usage: dict[int, dict[str, int]]
 
 
-def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions,
-               rules: decision.Rules) -> BatchClaim:
+def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions) -> BatchClaim:
     """Claim nodes for the demands that fit on hosts in the requested zone.
 
     A demand gets hosts for all of its servers or for none. The rows of the nodes are locked during the check for room.
@@ -191,14 +190,14 @@ def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decis
         for uuid, position in zip(uuids, chosen, strict=True):
             places[uuid] = {'host': hosts.host[position], 'node': hosts.node[position],
                             'availability_zone': zone_of.get(hosts.host[position])}
-        placed[number] = [rules.selections(hosts, ranking) for ranking in (each.rankings or {}).values()]
+        placed[number] = [[decision.selection(hosts, position)] for position in chosen]
     return BatchClaim(places, placed, nodes.write())
 
 
-def _place_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions,
-                 rules: decision.Rules) -> tuple[Placed, dict[int, dict[str, int]]]:
+def _place_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decisions
+                 ) -> tuple[Placed, dict[int, dict[str, int]]]:
     """Claim nodes for a batch and write the hosts into the servers' rows; return (placed demands, {node: usage})."""
-    taken = take_batch(conn, hosts, decisions, rules)
+    taken = take_batch(conn, hosts, decisions)
     if taken.places and claim_batches.place(
             conn, taken.places, states.BUILDING, states.SCHEDULING) != len(taken.places):
         raise _NotWaiting

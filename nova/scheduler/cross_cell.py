@@ -39,9 +39,8 @@ Selections = list[objects.Selection]
 class CrossCellClaimer:
     """Claimer for several cells; implements claimer.Claimer."""
 
-    def __init__(self, api_db: engine.Database, cells: db_cells.Cells, table: host_table.HostTable,
-                 rules: decision.Rules) -> None:
-        self._api_db, self._cells, self._table, self._rules = api_db, cells, table, rules
+    def __init__(self, api_db: engine.Database, cells: db_cells.Cells, table: host_table.HostTable) -> None:
+        self._api_db, self._cells, self._table = api_db, cells, table
 
     def servers_by_cell(self, uuids: collections.abc.Sequence[str]) -> claimer.ServersByCell:
         found: dict[str, list[str]] = {}
@@ -54,7 +53,7 @@ class CrossCellClaimer:
     def attempts(self, uuids: collections.abc.Sequence[str]
                  ) -> collections.abc.Iterator[tuple[claimer.Attempt, list[str]]]:
         for home, part in self.servers_by_cell(uuids):
-            yield _CrossCellAttempt(self._api_db, self._cells, self._table, self._rules, home), part
+            yield _CrossCellAttempt(self._api_db, self._cells, self._table, home), part
 
     # ---- batches -------------------------------------------------------------------
 
@@ -100,7 +99,7 @@ class CrossCellClaimer:
         ready = {number: each for number, each in part.items() if departing.keys() >= set(each.demand.uuids)}
 
         def claim(conn: engine.Connection) -> claimer.BatchClaim:
-            taken = claimer.take_batch(conn, hosts, ready, self._rules)
+            taken = claimer.take_batch(conn, hosts, ready)
             if taken.places:
                 transfer.arrive(conn, cell, taken.places)
             return taken
@@ -123,8 +122,8 @@ class _CrossCellAttempt:
     """
 
     def __init__(self, api_db: engine.Database, cells: db_cells.Cells, table: host_table.HostTable,
-                 rules: decision.Rules, home: db_cells.Cell) -> None:
-        self._cells, self._table, self._rules, self._home = cells, table, rules, home
+                 home: db_cells.Cell) -> None:
+        self._cells, self._table, self._home = cells, table, home
         self._transfer = cell_transfer.Transfer(api_db, cells, home)
         self._chosen: dict[str, Selections] = {}
         self._rounds = 0
@@ -189,9 +188,9 @@ class _CrossCellAttempt:
             claims_here = node_claims.NodeClaims(conn, hosts, request, cell.uuid)
             found, places = {}, {}
             for uuid in departing:
-                number, taken = claims_here.first(rankings[uuid], uuid)
+                taken = claims_here.first(rankings[uuid], uuid)
                 places[uuid] = {'host': taken.host, 'node': hosts.node[taken.position], **taken.values}
-                found[uuid] = self._rules.selections(hosts, rankings[uuid][number:])
+                found[uuid] = [decision.selection(hosts, taken.position)]
             zones = claim_batches.zones(conn, {place['host'] for place in places.values()})
             for place in places.values():
                 place['availability_zone'] = zones.get(place['host'])
@@ -209,7 +208,7 @@ class _CrossCellAttempt:
                        rankings: claimer.Rankings) -> dict[str, Selections]:
         """Claim hosts in the cell that has the servers' rows."""
         self._transfer.give_up(list(rankings))
-        found = cell.db.run(claimer.claim_servers, hosts, request, rankings, self._rules)
+        found = cell.db.run(claimer.claim_servers, hosts, request, rankings)
         if self._is_split(request):
             cell.db.run(_unplace, [uuid for uuid in rankings if found[uuid]])
             raise exception.ClaimFailed(host='', instance_id=next(iter(rankings)))

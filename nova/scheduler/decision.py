@@ -25,13 +25,11 @@ class Rules:
     """Configuration of host selection.
 
     tie_break   choice between hosts of equal weight
-    alternates  number of further hosts that the caller gets for each server
     """
 
     filters: tuple[base.Filter, ...]
     weighers: tuple[weights.AnyWeigher, ...]
     tie_break: pipeline.TieBreak = pipeline.SPREAD
-    alternates: int = 0
 
     @functools.cached_property
     def all_builtin(self) -> bool:
@@ -40,15 +38,14 @@ class Rules:
 
     @property
     def ranked(self) -> int:
-        """Number of hosts to rank in a batch: one host and the alternates, or candidates for a random choice."""
-        return 1 + self.alternates if self.tie_break.subset == 1 else pipeline.MAX_CANDIDATES
+        """Number of hosts to rank in a batch: one host, or candidates for a random choice."""
+        return 1 if self.tie_break.subset == 1 else pipeline.MAX_CANDIDATES
 
-    def selections(self, hosts: host_view.Hosts,
-                   ranking: Positions) -> list[objects.Selection]:
-        """Return the first host of a ranking and the alternates that follow it."""
-        return [objects.Selection(cell_uuid=hosts.rows[position]['cell'], host=hosts.host[position],
-                                  node=hosts.node[position], availability_zone=hosts.zone[position])
-                for position in ranking[:1 + self.alternates]]
+
+def selection(hosts: host_view.Hosts, position: int) -> objects.Selection:
+    """Return the Selection of a host."""
+    return objects.Selection(cell_uuid=hosts.rows[position]['cell'], host=hosts.host[position],
+                             node=hosts.node[position], availability_zone=hosts.zone[position])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,8 +8,8 @@ INTERFACE = Interface(
     'scheduler', '1.0',
     Method('select_destinations', ('spec', 'instance_uuids'), call=True,
            doc='Select and claim a host for each of ``instance_uuids``, which have equal requests. Return a list, '
-               'in their order, of lists of Selection: the first is claimed, the others are alternates. Raises '
-               'NoValidHost; nothing is claimed then.'),
+               'in their order: [Selection], or [] if the server no longer waits. Raises NoValidHost; nothing is '
+               'claimed then.'),
 
     # ---- existing servers
     Method('select_move', ('spec', 'migration_id', 'ignore', 'target', 'force'), call=True,

@@ -47,14 +47,13 @@ class SchedulerManager:
         options = conf.filter_scheduler
         self.rules = decision.Rules(
             filters=tuple(filters.load(conf, options.enabled_filters)), weighers=weights.load(conf),
-            tie_break=pipeline.TieBreak(options.host_subset_size, options.shuffle_best_same_weighed_hosts),
-            alternates=conf.scheduler.alternates)
+            tie_break=pipeline.TieBreak(options.host_subset_size, options.shuffle_best_same_weighed_hosts))
         for each in self.rules.filters:
             each.start(cells)
         self.table = host_table.HostTable(cells, max(1, conf.service_down_time // 4))
         self.requests = request_reader.RequestReader(conf, api_db, cells, self.rules.filters, self.table)
-        self._claimers = claimer.Claimers(cells, claimer.CellClaimer(cells, self.table, self.rules),
-                                          cross_cell.CrossCellClaimer(api_db, cells, self.table, self.rules))
+        self._claimers = claimer.Claimers(cells, claimer.CellClaimer(cells, self.table),
+                                          cross_cell.CrossCellClaimer(api_db, cells, self.table))
         claim_loop = placement.ClaimLoop(self.rules, self.table, cells)
         self.batches = batch.BatchPlacer(placement.ServerPlacer(claim_loop, self._claimers), self._claimers, self.table,
                                          self.rules)

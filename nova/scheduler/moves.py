@@ -158,7 +158,7 @@ class _MoveAttempt:
         claims = node_claims.NodeClaims(conn, hosts, request, self._cell.uuid)
         found: dict[str, Selections] = {}
         for uuid, ranking in rankings.items():
-            _, claim = claims.first(ranking, uuid, self._migration_id)
+            claim = claims.first(ranking, uuid, self._migration_id)
             place = self._write(conn, claim, hosts)
             if place is None:
                 claims.give_back(claim)

@@ -50,15 +50,15 @@ class NodeClaims:
             conn, request.group, hosts, cell_uuid)
 
     def first(self, ranking: collections.abc.Sequence[int] | np.ndarray, instance_uuid: str,
-              migration_id: int | None = None) -> tuple[int, Claim]:
-        """Return (index in the ranking, Claim) of the first host that has room.
+              migration_id: int | None = None) -> Claim:
+        """Return the Claim on the first host of a ranking that has room.
 
         :raises ClaimFailed: no host has room
         """
-        for number, position in enumerate(ranking):
+        for position in ranking:
             claim = self.take(position, instance_uuid, migration_id)
             if claim is not None:
-                return number, claim
+                return claim
         raise exception.ClaimFailed(host=self._hosts.host[ranking[0]], instance_id=instance_uuid)
 
     def take(self, position: int, instance_uuid: str, migration_id: int | None = None) -> Claim | None:

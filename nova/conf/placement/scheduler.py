@@ -13,8 +13,4 @@ OPTIONS = [
                deprecated_opts=[cfg.DeprecatedOpt('scheduler_max_attempts', group='DEFAULT')],
                help='Maximum number of hosts on which the build of a server is attempted before the server ends in '
                     'ERROR.'),
-    cfg.IntOpt('alternates', default=0, min=0, max=15, mutable=True,
-               help='Number of hosts that the scheduler returns in addition to the chosen one, next best first. It '
-                    'claims resources on the chosen host only. After a failed build the conductor calls the '
-                    'scheduler again, which uses the current state of the hosts.'),
 ]
