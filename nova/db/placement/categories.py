@@ -185,7 +185,10 @@ def assign(api_db: engine.Database, cell_db: engine.Database, image_id: str, nam
     An interrupted call can be repeated, because the mappings are changed before the rows, and the rows show which
     servers remain.
     :raises CategoryNotFound: it does not exist
+    :raises InvalidInput: it is REGULAR, the category of these servers
     """
+    if name == REGULAR:
+        raise exception.InvalidInput(f'The servers already have the category {REGULAR}.')
     done = 0
     while True:
         with cell_db.reader() as conn:

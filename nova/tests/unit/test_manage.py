@@ -117,6 +117,10 @@ def test_older_servers_of_the_vpn_image_get_their_category(capsys, tmp_path):
         conn.execute(sa.insert(tables_api.instance_mappings), [
             {'instance_uuid': row['uuid'], 'cell_uuid': 'c', 'project_id': 'p', 'user_id': 'u', 'vcpus': 1,
              'memory_mb': 1, 'created_at': server_rows.START} for row in rows])
+    regular = tmp_path / 'regular.conf'
+    regular.write_text(f'[DEFAULT]\nvpn_image_id = {server_rows.IMAGE_ID}\ninstance_cat_vpn = regular\n')
+    code, _out, err = run(capsys, 'instance_category', 'assign_vpn', '--state-path', tmp_path, '--config-file', regular)
+    assert code == 1 and 'already have the category regular' in err              # it repeated them without end
     for number in (2, 0):                              # again: nothing is left
         assert run(capsys, 'instance_category', 'assign_vpn', *state) == (0, f'cell1: {number} servers\n', '')
     wanted = dict(zip([row['uuid'] for row in rows], ['vpn', 'vpn', 'regular']))
