@@ -83,7 +83,7 @@ def update(conn: sa.Connection, service_id: str | int, values: ColumnValues) -> 
 def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[ServicesRow]:
     """Disable the compute service of a host that cannot accept servers, or enable it again.
 
-    :param reason: reason for disabling the service, or '' to enable it
+    :param reason: reason for disabling the service, or '' to enable it; a new reason replaces an earlier one
     :returns: the changed rows
     """
     wanted = (AUTOMATIC + reason)[:255] if reason else None
@@ -92,7 +92,7 @@ def set_availability(conn: sa.Connection, host: str, reason: str) -> Sequence[Se
     for row in statements.dicts(conn.execute(sa.select(services).where(
             services.c.host == host, services.c.topic == 'compute').order_by(services.c.id).with_for_update())):
         ours = row['disabled'] and (row['disabled_reason'] or '').startswith(AUTOMATIC)
-        if (ours or not row['disabled']) and bool(row['disabled']) != bool(reason):
+        if row['disabled_reason'] != wanted if ours else reason and not row['disabled']:
             changed.append(update(conn, row['id'], {'disabled': bool(reason), 'disabled_reason': wanted}))
     return changed
 

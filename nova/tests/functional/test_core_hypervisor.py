@@ -65,6 +65,8 @@ def test_a_host_without_hypervisor_takes_no_servers_and_returns_by_itself(cloud)
     driver.on_hypervisor(REASON)
     shows(cloud, True, 'AUTO: ' + REASON)
     assert {cloud.row(cloud.boot())['host'] for _ in range(4)} == {'host2'}
+    driver.on_hypervisor('the disk is full')
+    shows(cloud, True, 'AUTO: the disk is full')
     driver.on_hypervisor('')
     shows(cloud, False, None)
     lost(cloud, 'spawn', host='host2')
