@@ -111,7 +111,8 @@ def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
 
     :param path: of the file; an existing one is replaced when the new one is complete
     :param passphrase: None: the file is not encrypted
-    :raises InvalidInput: the deployment has no image data to copy, or the file cannot be written
+    :raises InvalidInput: the deployment has no image data to copy, or the file cannot be written, or a file of the
+        deployment cannot be read
     :raises Unavailable: a cell does not answer
     """
     if with_images and _images(conf) is None:
@@ -125,7 +126,10 @@ def create(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells,
         backup_file.write_whole(path, write)
         return dataclasses.replace(made[0], size=os.stat(path).st_size)
     except OSError as error:
-        raise exception.InvalidInput(f'{path} cannot be written: {error.strerror}.') from None
+        source = os.fspath(error.filename or path)
+        failed = f'{path} cannot be written' if source == path or source.endswith(durable_files.PART) else (
+            f'{source} cannot be read')
+        raise exception.InvalidInput(f'{failed}: {error.strerror}.') from None
 
 
 def _write(conf: cfg.ConfigOpts, api_db: engine.Database, cells: db_cells.Cells, writer: backup_file.Writer,

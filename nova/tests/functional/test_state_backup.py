@@ -407,6 +407,10 @@ def test_backup_and_restore_commands_work_with_and_without_a_passphrase(origin, 
         assert code == 1 and 'is not encrypted although a passphrase was given' in err
     code, out, err = run('backup', tmp_path / 'nowhere' / 'file', '--config-file', config)
     assert code == 1 and 'cannot be written: No such file' in err
+    broken = tmp_path / 'broken.conf'
+    broken.write_text(config.read_text() + f'[oslo_policy]\npolicy_dirs = {config}\n')
+    code, out, err = run('backup', tmp_path / 'other', '--config-file', broken)
+    assert code == 1 and f'{config} cannot be read: Not a directory' in err
     state = tmp_path / 'state'
     code, out, err = run('restore', sealed, '--state-path', state)
     assert code == 0 and f'0/nova.conf  {config}' in out and 'have no data' in out
