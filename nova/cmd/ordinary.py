@@ -198,9 +198,11 @@ def _named_files(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
     from nova import policies
     found = [pathlib.Path(name) for name in (
         *(conf.config_file or ()), *filter(None, map(conf.find_file, (
-            conf.http.paste_config, *(service.file for service in policies.SERVICES)))))]
+            conf.http.paste_config, *(conf[service.group].policy_file for service in policies.SERVICES)))))]
     for directory in conf.config_dir or ():
         found += sorted(pathlib.Path(directory).glob('*.conf'))
+    for directory in filter(None, map(conf.find_file, conf.oslo_policy.policy_dirs)):
+        found += sorted(pathlib.Path(directory).glob('[!.]*.yaml'))
     for path in list(found):
         with contextlib.suppress(OSError):
             lines = path.read_text(errors='replace').splitlines()
