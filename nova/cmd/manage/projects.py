@@ -34,9 +34,9 @@ def list_projects(conf: cfg.ConfigOpts) -> None:
     service = identity(conf)
     rows = sorted(service.list(directory.PROJECT), key=lambda row: row['name'])
     with service.db.reader() as conn:
-        servers = {row['id']: quotas.usage(conn, row['id'])['instances'] for row in rows}
+        servers = quotas.server_counts(conn)
     tables.print_table(('ID', 'Name', 'Enabled', 'Servers', 'Description'), [
-        (row['id'], row['name'], row['enabled'], servers[row['id']], row['description']) for row in rows])
+        (row['id'], row['name'], row['enabled'], servers.get(row['id'], 0), row['description']) for row in rows])
 
 
 def create(conf: cfg.ConfigOpts, name: str, manager: str | None, description: str) -> None:

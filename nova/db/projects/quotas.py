@@ -137,14 +137,9 @@ def set_class_limits(conn: sa.Connection, class_name: str, limits: dict[str, int
                 'class_name': class_name, 'resource': resource, 'hard_limit': limit})
 
 
-def usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> dict[str, int]:
-    """Return {'instances', 'cores', 'ram'} used by the servers of a project, or of one user in the project."""
-    return _usage(conn, project_id, user_id)
-
-
 def project_usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> dict[str, int]:
     """Return {resource: usage} of all counted resources; key pairs are counted only for a user."""
-    used = _usage(conn, project_id, user_id)
+    used = usage(conn, project_id, user_id)
     if user_id is not None:
         used['key_pairs'] = key_pair_usage(conn, user_id)
     used['server_groups'] = server_group_usage(conn, project_id, user_id)
@@ -172,10 +167,18 @@ _USED = sa.select(
 _USED_BY = _USED.where(t.instance_mappings.c.user_id == sa.bindparam('of_user'))
 
 
-def _usage(conn: sa.Connection, project_id: str, user_id: str | None) -> dict[str, int]:
+def usage(conn: sa.Connection, project_id: str, user_id: str | None = None) -> dict[str, int]:
+    """Return {'instances', 'cores', 'ram'} used by the servers of a project, or of one user in the project."""
     statement = _USED if user_id is None else _USED_BY
     of = {'of_project': nova_context.the_project(project_id)} | ({} if user_id is None else {'of_user': user_id})
     return dict(zip(COUNTED, map(int, conn.execute(statement, of).one())))
+
+
+def server_counts(conn: sa.Connection) -> dict[str, int]:
+    """Return {project id: number of servers} of all projects with servers."""
+    of = t.instance_mappings.c
+    return {project_id: number for project_id, number in conn.execute(
+        sa.select(of.project_id, sa.func.count()).where(of.queued_for_delete.is_(sa.false())).group_by(of.project_id))}
 
 
 def lock(conn: sa.Connection, project_id: str) -> None:
@@ -220,11 +223,11 @@ def fit(conn: sa.Connection, limits: Limits, project_id: str, user_id: str, leas
 def _bounds(conn: sa.Connection, limits: Limits | dict[str, int], project_id: str,
             user_id: str) -> list[tuple[Any, dict[str, int]]]:
     """Return [(limits, usage)] of the project and, if the user has own limits in the project, of the user."""
-    found = [(limits, _usage(conn, project_id, None))]
+    found = [(limits, usage(conn, project_id))]
     own = limits.users.get(user_id, {}) if isinstance(limits, Limits) else {}
     if own.keys() & set(COUNTED):
         bounds = {name: own.get(name, UNLIMITED) for name in COUNTED}
-        found.append((bounds, _usage(conn, project_id, user_id)))
+        found.append((bounds, usage(conn, project_id, user_id)))
     return found
 
 

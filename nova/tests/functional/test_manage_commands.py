@@ -352,6 +352,7 @@ def test_project_commands_create_and_delete_a_project(cloud, way, request):
     owner = add_user(cloud.boss, name, 'member')
     server = owner.boot(cloud.boss.upload_image(visibility='public'), networks='auto')
     owner.wait_for(server['id'])
+    assert [line.split()[3] for line in run('project', 'list')[1].splitlines() if name in line] == ['1']
     group = owner.post('/os-server-groups', {'server_group': {'name': 'g', 'policies': ['affinity']}}, version='2.1')
     assert group.status_code == 200, group.text
     keys = store.KeyStore(cloud.conf, cloud.api_db)
