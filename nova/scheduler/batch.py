@@ -8,19 +8,17 @@ A batch saves SQL statements and does not change decisions:
 """
 import collections.abc
 
-from nova import objects
 from nova.runtime import batching
 from nova.runtime import metrics
 from nova.scheduler import claimer
 from nova.scheduler import decision
 from nova.scheduler import host_table
 from nova.scheduler import placement
+from nova.scheduler.decision import Selections
 from nova.scheduler.placement_request import Request
 
 # maximum age of the host table in seconds under load; the claim checks the free capacity again
 FRESH_S = 0.02
-
-Selections = list[objects.Selection]
 
 
 class PendingDemand(batching.Item):

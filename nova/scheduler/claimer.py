@@ -8,7 +8,6 @@ import logging
 import typing
 
 from nova import exception
-from nova import objects
 from nova import states
 from nova.db import engine
 from nova.db.cells import cells as db_cells
@@ -19,11 +18,11 @@ from nova.scheduler import decision
 from nova.scheduler import host_table
 from nova.scheduler import host_view
 from nova.scheduler import node_claims
+from nova.scheduler.decision import Selections
 from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
-Selections = list[objects.Selection]
 Rankings = collections.abc.Mapping[str, decision.Positions]
 # Decisions: the demands of a batch with their decisions; Placed: the selections for the servers of each placed demand
 Decisions = collections.abc.Mapping[int, decision.Decision]
@@ -93,7 +92,7 @@ class CellClaimer:
         return [(self._cells.default, list(uuids))]
 
     def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
-        yield _CellAttempt(self._cells.default), list(uuids)
+        yield SingleCellAttempt(self._cells.default), list(uuids)
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
         if not decisions:
@@ -110,8 +109,8 @@ class CellClaimer:
         return placed
 
 
-class _CellAttempt:
-    """Attempt that claims hosts for all servers in one transaction."""
+class SingleCellAttempt:
+    """Attempt that claims hosts for all servers in one transaction of one cell."""
 
     def __init__(self, cell: db_cells.Cell) -> None:
         self._cell = cell
@@ -119,10 +118,14 @@ class _CellAttempt:
 
     def claim(self, hosts: host_view.Hosts, request: Request, rankings: Rankings) -> set[str]:
         try:
-            self._chosen = self._cell.db.run(claim_servers, hosts, request, rankings)
+            self._chosen = self._cell.db.run(self._claim, hosts, request, rankings)
         except exception.ClaimFailed:
             return set(rankings)
         return set()
+
+    def _claim(self, conn: engine.Connection, hosts: host_view.Hosts, request: Request,
+               rankings: Rankings) -> dict[str, Selections]:
+        return claim_servers(conn, hosts, request, rankings)
 
     def finish(self) -> dict[str, Selections]:
         return self._chosen
@@ -177,7 +180,7 @@ def take_batch(conn: engine.Connection, hosts: host_view.Hosts, decisions: Decis
     """
     firsts = {position for each in decisions.values() for position in each.chosen}
     nodes = claim_batches.Nodes(conn, {int(hosts.ids[position]) for position in firsts})
-    zone_of = claim_batches.zones(conn, {hosts.host[position] for position in firsts})
+    zone_of = zones.of(conn, list({hosts.host[position] for position in firsts}))
     places: dict[str, dict[str, str | None]] = {}
     placed: Placed = {}
     for number, each in decisions.items():

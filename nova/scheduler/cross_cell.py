@@ -13,13 +13,12 @@ import time
 from oslo_db import exception as db_exc
 
 from nova import exception
-from nova import objects
 from nova import states
 from nova.db import engine
 from nova.db.cells import cells as db_cells
 from nova.db.moves import cell_transfer
-from nova.db.placement import claim_batches
 from nova.db.placement import claims
+from nova.db.placement import zones
 from nova.db.servers import instances
 from nova.scheduler import claimer
 from nova.scheduler import decision
@@ -27,13 +26,12 @@ from nova.scheduler import groups
 from nova.scheduler import host_table
 from nova.scheduler import host_view
 from nova.scheduler import node_claims
+from nova.scheduler.decision import Selections
 from nova.scheduler.placement_request import Request
 
 LOG = logging.getLogger(__name__)
 
 BACKOFF_S = 0.05  # maximum wait in round 1 after a conflict between two requests; the maximum grows with each round
-
-Selections = list[objects.Selection]
 
 
 class CrossCellClaimer:
@@ -191,9 +189,9 @@ class _CrossCellAttempt:
                 taken = claims_here.first(rankings[uuid], uuid)
                 places[uuid] = {'host': taken.host, 'node': hosts.node[taken.position], **taken.values}
                 found[uuid] = [decision.selection(hosts, taken.position)]
-            zones = claim_batches.zones(conn, {place['host'] for place in places.values()})
+            zone_of = zones.of(conn, list({place['host'] for place in places.values()}))
             for place in places.values():
-                place['availability_zone'] = zones.get(place['host'])
+                place['availability_zone'] = zone_of.get(place['host'])
             if places:
                 self._transfer.arrive(conn, cell, places)
             return found

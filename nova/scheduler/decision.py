@@ -17,6 +17,7 @@ from nova.scheduler.filters import base
 BATCH = 64  # maximum number of servers in a batch; larger batches delay their requests
 
 
+Selections = list[objects.Selection]  # the host of a server, or [] if the server no longer waits for a host
 Positions = collections.abc.Sequence[int] | np.ndarray  # positions of hosts in the host view, best first
 
 

@@ -25,6 +25,7 @@ from nova.scheduler import node_claims
 from nova.scheduler import placement
 from nova.scheduler import placement_metrics
 from nova.scheduler import request_reader
+from nova.scheduler.decision import Selections
 from nova.scheduler.placement_request import Claim
 from nova.scheduler.placement_request import Request
 from nova.scheduler.resources import pci as pci_resources
@@ -35,7 +36,6 @@ LOG = logging.getLogger(__name__)
 LOOKING = ('accepted', 'queued', 'pre-migrating', 'preparing')
 
 Place = dict[str, str | None]                # {'host', 'node' or 'availability_zone': its value}
-Selections = list[objects.Selection]
 # function (conn, claim, view), which writes the destination in the transaction of the claim and returns the place, or
 # None if the server no longer waits for a host
 Write = collections.abc.Callable[[engine.Connection, Claim, host_view.Hosts], Place | None]
@@ -139,19 +139,12 @@ class Moves:
         return found[uuid]
 
 
-class _MoveAttempt:
-    """Implementation of claimer.Attempt for an existing server, which stays in its cell."""
+class _MoveAttempt(claimer.SingleCellAttempt):
+    """Attempt for an existing server, which stays in its cell."""
 
     def __init__(self, cell: db_cells.Cell, write: Write, migration_id: int | None) -> None:
-        self._cell, self._write, self._migration_id = cell, write, migration_id
-        self._chosen: dict[str, Selections] = {}
-
-    def claim(self, hosts: host_view.Hosts, request: Request, rankings: claimer.Rankings) -> set[str]:
-        try:
-            self._chosen = self._cell.db.run(self._claim, hosts, request, rankings)
-        except exception.ClaimFailed:
-            return set(rankings)
-        return set()
+        super().__init__(cell)
+        self._write, self._migration_id = write, migration_id
 
     def _claim(self, conn: engine.Connection, hosts: host_view.Hosts, request: Request,
                rankings: claimer.Rankings) -> dict[str, Selections]:
@@ -168,12 +161,6 @@ class _MoveAttempt:
             found[uuid] = [objects.Selection(cell_uuid=self._cell.uuid, host=row['host'], node=row['node'],
                                              availability_zone=place['availability_zone'])]
         return found
-
-    def finish(self) -> dict[str, Selections]:
-        return self._chosen
-
-    def give_up(self) -> None:
-        pass  # claims are final when their transaction commits
 
 
 def _of_ports(request: Request) -> list[pci.Request]:

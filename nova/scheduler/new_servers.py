@@ -12,10 +12,9 @@ from nova.scheduler import claimer
 from nova.scheduler import placement
 from nova.scheduler import placement_metrics
 from nova.scheduler import request_reader
+from nova.scheduler.decision import Selections
 
 LOG = logging.getLogger(__name__)
-
-Selections = list[objects.Selection]
 
 
 class NewServers:

@@ -4,7 +4,6 @@ import dataclasses
 import typing
 
 from nova import exception
-from nova import objects
 from nova.db.cells import cells as db_cells
 from nova.runtime import metrics
 from nova.scheduler import claimer
@@ -12,12 +11,12 @@ from nova.scheduler import decision
 from nova.scheduler import groups
 from nova.scheduler import host_table
 from nova.scheduler import host_view
+from nova.scheduler.decision import Selections
 from nova.scheduler.placement_request import Request
 
 # maximum number of decisions for one request: a claim fails if another scheduler has claimed the capacity
 MAX_ROUNDS = 10
 
-Selections = list[objects.Selection]
 Rankings = dict[str, decision.Positions]
 
 

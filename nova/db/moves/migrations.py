@@ -36,6 +36,7 @@ from nova.db import statements
 from nova.db.placement import claims
 from nova.db.placement import numa_claims
 from nova.db.placement import pci_devices
+from nova.db.placement import zones
 from nova.db.servers import console_tokens
 from nova.db.servers import instances
 from nova.db.servers import tasks
@@ -212,7 +213,7 @@ def swap(conn: sa.Connection, migration: MigrationsRow, *, forward: bool, expect
     row = instances.get(conn, uuid)
     flavor, host, node = ((migration['new_flavor'], migration['dest_compute'], migration['dest_node']) if forward else
                           (migration['old_flavor'], migration['source_compute'], migration['source_node']))
-    place = {'host': host, 'node': node, 'availability_zone': _zone_of(conn, host),
+    place = {'host': host, 'node': node, 'availability_zone': zones.of(conn, [host]).get(host) if host else None,
              'numa_topology': migration['claimed_numa_topology']}
     claim = {f'claimed_{name}': value for name, value in claims.resources(row).items()}
     changed = instances.update_where(conn, uuid, {**flavor_values(flavor), **place, **(values or {})}, expect)
@@ -265,11 +266,6 @@ def _claimed(migration: MigrationsRow) -> dict[str, int]:
     """Return {resource in claims.RESOURCES: amount that the move holds}."""
     return {'vcpus': migration['claimed_vcpus'], 'memory_mb': migration['claimed_memory_mb'],
             'local_gb': migration['claimed_local_gb']}
-
-
-def _zone_of(conn: sa.Connection, host: str | None) -> str | None:
-    return conn.execute(sa.select(t.services.c.availability_zone).where(
-        t.services.c.host == host, t.services.c.topic == 'compute')).scalar()
 
 
 def needs(conn: sa.Connection, uuid: str) -> tuple[int, int] | None:

@@ -9,23 +9,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova import utils
+from nova.db.placement.claims import CAPACITIES
 from nova.db.placement.claims import RESOURCES
 from nova.db.servers.instances import NEXT_GENERATION
 from nova.db.tables import cell as t
 
 _c = t.compute_nodes.c
-CAPACITIES = {
-    'vcpus': _c.vcpus * _c.cpu_allocation_ratio,
-    'memory_mb': (_c.memory_mb - _c.reserved_memory_mb) * _c.ram_allocation_ratio,
-    'local_gb': (_c.local_gb - _c.reserved_disk_gb) * _c.disk_allocation_ratio,
-}
 _COUNTS = ('running_vms', *(name + '_used' for name in RESOURCES))
 _LOCK = sa.select(
     _c.id, _c.usage_change_number, *[_c[name] for name in (*RESOURCES, *_COUNTS)],
-    *[capacity.label(name + '_capacity') for name, capacity in CAPACITIES.items()]).where(
+    *[(given * ratio).label(name + '_capacity') for name, (_, given, ratio) in CAPACITIES.items()]).where(
     _c.id.in_(sa.bindparam('ids', expanding=True))).order_by(_c.id).with_for_update()
-_ZONES = sa.select(t.services.c.host, t.services.c.availability_zone).where(
-    t.services.c.topic == 'compute', t.services.c.host.in_(sa.bindparam('hosts', expanding=True)))
 _TAKE = sa.update(t.compute_nodes).where(_c.id.in_(sa.bindparam('ids', expanding=True))).values(
     {name: _c[name] + sa.bindparam('by_' + name) for name in _COUNTS})
 _PLACE = ('host', 'node', 'availability_zone')
@@ -83,11 +77,6 @@ class Nodes:
                 self._rows[node]['usage_change_number'] = number
         return {node: {name: row[name] for name in ('usage_change_number', *_COUNTS)}
                 for node, row in self._rows.items()}
-
-
-def zones(conn: sa.Connection, hosts: set[str]) -> dict[str, str]:
-    """Return {host: zone} of the compute services of these hosts."""
-    return {host: zone for host, zone in conn.execute(_ZONES, {'hosts': list(hosts)})}
 
 
 @functools.cache

@@ -64,25 +64,28 @@ def resources(row: Sizes, with_pinned: bool = False) -> dict[str, int]:
     return {'vcpus': shared, 'memory_mb': row['memory_mb'], 'local_gb': disk}
 
 
+_c = t.compute_nodes.c
+# {resource: (total of the node, part of it for servers, allocation ratio of this part)}
+CAPACITIES: dict[str, tuple[sa.ColumnElement[Any], ...]] = {
+    'vcpus': (_c.vcpus, _c.vcpus, _c.cpu_allocation_ratio),
+    'memory_mb': (_c.memory_mb, _c.memory_mb - _c.reserved_memory_mb, _c.ram_allocation_ratio),
+    'local_gb': (_c.local_gb, _c.local_gb - _c.reserved_disk_gb, _c.disk_allocation_ratio),
+}
+
+
 def _room(names: tuple[str, ...], limited: frozenset[str]) -> Iterator[sa.ColumnElement[bool]]:
     """Yield the conditions of a claim: the free capacity suffices, and no amount exceeds the node's total.
 
     :param limited: names of the ``limits``, see claim()
     """
-    c = t.compute_nodes.c
-    nodes: dict[str, tuple[sa.ColumnElement[Any], ...]] = {
-        'vcpus': (c.vcpus, c.vcpus, c.cpu_allocation_ratio),
-        'memory_mb': (c.memory_mb, c.memory_mb - c.reserved_memory_mb, c.ram_allocation_ratio),
-        'local_gb': (c.local_gb, c.local_gb - c.reserved_disk_gb, c.disk_allocation_ratio),
-    }
     for name in names:
-        total, given, ratio = nodes[name]
+        total, given, ratio = CAPACITIES[name]
         if name in limited:
             ratio = sa.bindparam('limit_' + name, type_=sa.Float)
-        yield c[name + '_used'] + sa.bindparam('by_' + name) <= given * ratio
+        yield _c[name + '_used'] + sa.bindparam('by_' + name) <= given * ratio
         yield total >= sa.bindparam('by_' + name)
     if 'running_vms' in limited:
-        yield c.running_vms < sa.bindparam('limit_running_vms')
+        yield _c.running_vms < sa.bindparam('limit_running_vms')
 
 
 def _changing(*conditions: sa.ColumnElement[bool]) -> sa.Update:
