@@ -95,7 +95,7 @@ def _filters(hosts: host_view.Hosts, request: Request, filters: collections.abc.
     for each in filters:
         found: Document = {'name': each.name, 'applies': each.applies(request), 'reason': None, 'hosts': []}
         # each filter is applied to all hosts, because its result does not depend on other filters
-        passing = np.isin(left, pipeline.narrow(hosts, request, [each])[0])
+        passing = np.isin(left, pipeline.survivors(hosts, request, [each])[0])
         removed, left = left[~passing], left[passing]
         if len(removed):
             found |= {'reason': explain.removal(each, hosts, request, removed).reason,

@@ -43,13 +43,6 @@ class TieBreak:
 SPREAD = TieBreak()
 
 
-def narrow(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter]
-           ) -> tuple[np.ndarray, list[explain.Removal]]:
-    """Return (positions of the hosts that pass all filters, a Removal for each filter that removed hosts)."""
-    left, steps = survivors(hosts, request, filters)
-    return left, _removals(hosts, request, steps)
-
-
 def survivors(hosts: host_view.Hosts, request: Request, filters: collections.abc.Sequence[base.Filter]
               ) -> tuple[np.ndarray, list[Step]]:
     """Return (positions of the hosts that pass all filters, a Step for each filter that removed hosts)."""

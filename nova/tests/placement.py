@@ -1,9 +1,12 @@
 """Hosts and requests for tests of placement, without a database."""
 import uuid as uuidlib
 
+import numpy as np
+
 from nova import conf as nova_conf
 from nova import objects
 from nova import utils
+from nova.scheduler import explain
 from nova.scheduler import filters
 from nova.scheduler import host_view
 from nova.scheduler import pipeline
@@ -72,7 +75,14 @@ def only(name, **options):
     return next(each for each in found if each.name == name)
 
 
+def narrow(table, asking, using):
+    """(positions of the hosts that pass all filters, a Removal for each filter that removed hosts)."""
+    left, steps = pipeline.survivors(table, asking, using)
+    return left, [explain.removal(each, table, asking, np.flatnonzero(before & ~after))
+                  for each, before, after in steps]
+
+
 def passing(each, table, asking):
     """(names of the hosts that a filter lets through, what it says about the others or None)."""
-    left, removals = pipeline.narrow(table, asking, [each])
+    left, removals = narrow(table, asking, [each])
     return [table.host[position] for position in left], removals[0].reason if removals else None

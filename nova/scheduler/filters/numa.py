@@ -30,14 +30,10 @@ class NUMATopologyFilter(base.Filter):
         return needed.mask(hosts)
 
     def reason(self, hosts: host_view.Hosts, request: Request, removed: np.ndarray) -> str:
-        found = collections.Counter(self._lack(hosts, request, position) for position in removed[:MAX_EXAMINED_HOSTS])
+        found = collections.Counter(self.lacks(hosts, request, position) for position in removed[:MAX_EXAMINED_HOSTS])
         return 'has|have ' + ' or '.join(text.removeprefix('has ') for text, _ in found.most_common(2))
 
     def lacks(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
-        return self._lack(hosts, request, position)
-
-    def _lack(self, hosts: host_view.Hosts, request: Request, position: int) -> str:
-        """Return why one host was removed, as the end of a sentence that begins with the host."""
         needed = numa_request.find(request)
         found = needed.fit(hosts, int(position)).reason if needed is not None else None
         return found or 'has too few free resources in its NUMA nodes'

@@ -201,7 +201,7 @@ def test_filter_passes_the_expected_hosts_and_has_a_reason(name, changes, asked,
 
 @pytest.mark.parametrize(('name', 'asked'), {name: asked for name, _hosts, asked, *_ in CASES}.items())
 def test_filter_passes_none_of_no_hosts(name, asked):
-    left, removals = pipeline.narrow(placement.hosts(), placement.request(**asked), [placement.only(name)])
+    left, removals = placement.narrow(placement.hosts(), placement.request(**asked), [placement.only(name)])
     assert list(left) == [] and removals == []
 
 
@@ -365,7 +365,7 @@ def test_a_forced_host_is_asked_for_room_only():
     table = placement.hosts({'availability_zone': 'other', 'disabled': True})
     found = filters.load(placement.conf(), sorted(filters.builtin_filters().keys() - {'NUMATopologyFilter'}))
     asking = placement.request(host='h0', forced=True, zone='z', **extra('trait:X', 'required'))
-    assert list(pipeline.narrow(table, asking, found)[0]) == [0]
+    assert list(placement.narrow(table, asking, found)[0]) == [0]
 
 
 def test_reasons_of_one_and_of_several_hosts_are_sentences():
@@ -374,7 +374,7 @@ def test_reasons_of_one_and_of_several_hosts_are_sentences():
             continue
         assert '|' not in reason
         table = placement.hosts(*changes, *changes)
-        (removal,) = pipeline.narrow(table, placement.request(**asked), [placement.only(name)])[1]
+        (removal,) = placement.narrow(table, placement.request(**asked), [placement.only(name)])[1]
         assert removal.count == 1 or removal.reason.split(' ')[0] in (
             'are', 'have', 'do', 'lack', 'cannot', 'could'), (name, removal.reason)
 

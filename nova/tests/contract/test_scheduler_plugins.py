@@ -121,7 +121,7 @@ def conf(tmp_path, text):
 
 def chosen(configuration, table, names=None, **asked):
     found = filters.load(configuration, names or configuration.filter_scheduler.enabled_filters)
-    left, removals = pipeline.narrow(table, placement.request(**asked), found)
+    left, removals = placement.narrow(table, placement.request(**asked), found)
     return [table.host[position] for position in left], removals
 
 

@@ -13,6 +13,7 @@ from nova.scheduler import filters
 from nova.scheduler import pipeline
 from nova.scheduler import placement_request
 from nova.scheduler import weights
+from nova.tests import placement
 from nova.tests.support.scheduler import CONF
 from nova.tests.support.scheduler import SMALL
 from nova.tests.support.scheduler import hosts
@@ -22,7 +23,7 @@ from nova.tests.support.scheduler import with_multipliers
 ALL = filters.load(CONF, CONF.filter_scheduler.enabled_filters)
 SPREAD = with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
 def passing(table, using=ALL, **asked):
-    left, removals = pipeline.narrow(table, placement_request.Request(**{'resources': SMALL, **asked}), using)
+    left, removals = placement.narrow(table, placement_request.Request(**{'resources': SMALL, **asked}), using)
     return [table.host[position] for position in left], removals
 
 

@@ -13,6 +13,7 @@ from nova.scheduler import pipeline
 from nova.scheduler import placement_request
 from nova.scheduler import weights
 from nova.scheduler.filters import groups
+from nova.tests import placement
 from nova.tests.support import scheduler as tables
 
 NAMES = tables.CONF.filter_scheduler.enabled_filters
@@ -110,7 +111,7 @@ def test_filters_for_one_host_at_a_time_are_asked_of_few():
     table = tables.hosts(*[{'memory_mb_used': 8192}] * 900, *[{}] * 100)
     Odd.asked = 0
     # of those that have room every other one passes all
-    left, _ = pipeline.narrow(table, request(), using)
+    left, _ = placement.narrow(table, request(), using)
     assert [table.host[position] for position in left] == [f'h{number}' for number in range(901, 1000, 2)]
     assert Odd.asked == 100
     misses = explain.nearest(table, request(), using, left)
@@ -161,7 +162,7 @@ def test_a_report_says_what_choosing_does(count):
                            for used in dice.integers(0, 9000, count)])
     for seed in seeds(5):
         told = report(table, request(), [seed])
-        left, removals = pipeline.narrow(pipeline.mutable_view(table, request()), request(), FILTERS)
+        left, removals = placement.narrow(pipeline.mutable_view(table, request()), request(), FILTERS)
         assert told['remaining'] == len(left) == len(told['ranking'])
         assert {row['name']: (row['removed'], row['reason']) for row in told['filters'] if row['removed']} == {
             each.filter: (each.count, each.reason) for each in removals}

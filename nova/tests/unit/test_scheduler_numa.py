@@ -57,7 +57,7 @@ def test_shared_beside_pinned_cpus_need_cells_with_both_kinds():
 
 def test_numa_reason_joins_the_two_commonest_lacks():
     class Filter(filters.NUMATopologyFilter):
-        def _lack(self, hosts, request, position):
+        def lacks(self, hosts, request, position):
             return (fit.CPUS, fit.MEMORY, fit.MEMORY)[position]
     assert base.conjugated(Filter(None).reason(None, None, [0, 1, 2]), 3) == (
         'have no NUMA node with enough free memory or no NUMA node with enough free CPUs')
