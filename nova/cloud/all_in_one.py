@@ -309,13 +309,8 @@ class Cloud:
         :param types: service types of the API in the catalog
         :param public: function(environ) -> whether a request needs no token; default: those for version documents
         """
-        public = public or _public
-        if self.conf.identity.backend != 'embedded':
-            return block_storage.authenticated(self.conf, self.api_db, log.Face(application, self.auditor), rules,
-                                               types, public)
-        return auth.EmbeddedAuth(log.Face(application, self.auditor), self.identity, types, public=public,
-                                 fault=auth.identity_fault, auth_uri=auth.identity_uri(self.conf),
-                                 is_admin=rules.is_admin)
+        return block_storage.authenticated(self.conf, self.api_db, log.Face(application, self.auditor), rules, types,
+                                           public or _public, self.identity)
 
 
 class _Late:

@@ -1,6 +1,7 @@
 """Assembly of the embedded block storage as a daemon: its service row and its HTTP API."""
 import types
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 from oslo_config.cfg import ConfigOpts
@@ -23,6 +24,9 @@ from nova.volume.rest import app
 from nova.volume.store import services as volume_services
 from nova.web import paste_registry
 from nova.web import pipeline
+
+if TYPE_CHECKING:
+    from nova.identity.embedded.service import IdentityService
 
 PATH = '/volume'
 TYPES = ('block-storage', 'volumev3', 'volume')          # in the catalog
@@ -59,14 +63,16 @@ def is_public(environ: WSGIEnvironment) -> bool:
 
 
 def authenticated(conf: ConfigOpts, api_db: Database, face: WSGIApplication, rules: Policy, types: Sequence[str],
-                  public: Callable[[WSGIEnvironment], bool] = is_public) -> WSGIApplication:
+                  public: Callable[[WSGIEnvironment], bool] = is_public,
+                  identity: 'IdentityService | None' = None) -> WSGIApplication:
     """Put an API behind the Identity service of [identity] backend.
 
     :param types: of the API in the catalog
     :param public: function(environ) -> whether a request needs no token
+    :param identity: the embedded Identity service, if the caller has it
     """
     if conf.identity.backend == 'embedded':
-        identity = assembly.identity(conf, api_db, conf.http.public_url or '')
+        identity = identity or assembly.identity(conf, api_db, conf.http.public_url or '')
         return auth.EmbeddedAuth(face, identity, types, public=public, fault=auth.identity_fault,
                                  auth_uri=auth.identity_uri(conf), is_admin=rules.is_admin)
     registered = {'conf': paste_registry.register(conf), 'policy': paste_registry.register(rules)}
