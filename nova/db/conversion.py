@@ -119,17 +119,12 @@ class Column:
 
     def apply(self, conn: Connection) -> int:
         """Rename the column and its index unless they have the new names; return the number of renamed columns."""
-        quote, inspector = conn.dialect.identifier_preparer.quote, sa.inspect(conn)
-        renames = self.old in {column['name'] for column in inspector.get_columns(self.table)}
+        quote = conn.dialect.identifier_preparer.quote
+        renames = self.old in {column['name'] for column in sa.inspect(conn).get_columns(self.table)}
         if renames:
             conn.exec_driver_sql(f'ALTER TABLE {quote(self.table)} RENAME COLUMN {quote(self.old)} TO '
                                  f'{quote(self.new)}')
-        old, new = f'ix_{self.table}_{self.old}', f'ix_{self.table}_{self.new}'
-        for index in inspector.get_indexes(self.table):
-            if index['name'] == old:
-                for statement in _index_renames(conn.dialect.name, quote(self.table), quote(old), quote(new),
-                                                quote(self.new)):
-                    conn.exec_driver_sql(statement)
+        Index(self.table, f'ix_{self.table}_{self.old}', f'ix_{self.table}_{self.new}').apply(conn)
         return int(renames)
 
 
