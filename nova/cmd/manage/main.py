@@ -244,7 +244,7 @@ def _openapi(conf: cfg.ConfigOpts, microversion: str) -> None:
 
 
 def _completion(conf: cfg.ConfigOpts, category: str | None) -> None:
-    """Print the words that may come next, for etc/nova/nova-manage.bash-completion."""
+    """Print the categories, or the actions of a category."""
     actions = COMMANDS if category is None else COMMANDS.get(category, ())
     print(' '.join(() if callable(actions) else actions))
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from nova.context import RequestContext
     from nova.db import engine
     from nova.db.cells import cells as db_cells
-    from nova.exception import NovaException
     from nova.json_types import Json
     from nova.scheduler.interface import Scheduler
 
@@ -40,7 +39,7 @@ def explain(conf: cfg.ConfigOpts, server: str | None, file: str | None, project:
     """Show how a server would be placed: what each filter removes, the weights and the choice. Nothing is changed."""
     from nova.cloud import assembly
     if (server is None) == (file is None):
-        raise _wrong('specify either --server or --file.')
+        raise exception.InvalidInput('specify either --server or --file.')
     body = {'server_id': server} if file is None else _read(file)
     if seed is not None:
         body['seed'] = seed
@@ -51,18 +50,14 @@ def explain(conf: cfg.ConfigOpts, server: str | None, file: str | None, project:
     return 0 if found['choices'] else NO_HOST
 
 
-def _wrong(reason: str) -> NovaException:
-    return exception.InvalidInput(reason=reason)
-
-
 def _read(file: str) -> dict[str, Any]:
     try:
         with open(0 if file == '-' else file, encoding='utf-8') as opened:
             body = json.load(opened)
     except ValueError as error:
-        raise _wrong(f'{file} is not valid JSON: {error}') from None
+        raise exception.InvalidInput(f'{file} is not valid JSON: {error}') from None
     if not isinstance(body, dict):
-        raise _wrong(f'{file} is not a request body: the body must be an object.')
+        raise exception.InvalidInput(f'{file} is not a request body: the body must be an object.')
     return body
 
 

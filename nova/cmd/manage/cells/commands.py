@@ -68,7 +68,7 @@ def _make_cell0(known: known_cells.Known, database: str | None = None, transport
         filled = cell_urls.fill(database, known.database)
     other = known.using(None, filled)
     if other is not None:
-        known_cells.refuse(f"Cell {other['name']} uses this database. Delete it, or choose another database.")
+        raise exception.InvalidInput(f"Cell {other['name']} uses this database. Delete it, or choose another database.")
     known.add({'uuid': cells.CELL0_UUID, 'name': 'cell0', 'database_url': database, 'transport_url': transport,
                'disabled': False})
     return True
@@ -96,7 +96,7 @@ def create_cell(conf: cfg.ConfigOpts, name: str | None, transport_url: str | Non
     if used is not None:
         return outcome(f'{_TAKEN}: {used["name"]}', 2)
     if name and any(row['name'] == name for row in known.rows):
-        known_cells.refuse(f'There is a cell {name} already.')
+        raise exception.InvalidInput(f'There is a cell {name} already.')
     row = known.add({'uuid': str(uuidlib.uuid4()), 'name': name or known.free_name(), 'database_url': database,
                      'transport_url': transport or '', 'disabled': disabled})
     if verbose:
@@ -181,8 +181,8 @@ def simple_cell_setup(conf: cfg.ConfigOpts, transport_url: str | None) -> int:
     from nova.db.cells import rows as cell_rows
     known = known_cells.Known(conf)
     if not (transport_url or known.transport):
-        known_cells.refuse('Give --transport-url, or set transport_url in the configuration. A cloud in one process, '
-                           'nova-all, needs no setup.')
+        raise exception.InvalidInput('Give --transport-url, or set transport_url in the configuration. A cloud in one '
+                                     'process, nova-all, needs no setup.')
     cell = _own_cell(known, None, transport_url)
     _make_cell0(known, transport=transport_url)
     if contents.map_hosts(known, cell):

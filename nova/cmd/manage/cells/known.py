@@ -1,7 +1,7 @@
 """Shared lookups of the cell commands: rows of cells, and their URLs with variables filled in."""
 from __future__ import annotations
 
-from typing import NoReturn, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from nova import exception
 from nova.cmd import command_line
@@ -95,14 +95,6 @@ class Known:
         return next(name for name in map('cell{}'.format, range(1, len(taken) + 2)) if name not in taken)
 
 
-def refuse(sentence: str) -> NoReturn:
-    """Raise InvalidInput with a message.
-
-    :raises InvalidInput:
-    """
-    raise exception.InvalidInput(sentence)
-
-
 def check_urls(known: Known, transport: str | None, database: str) -> tuple[str, str]:
     """Return both URLs, resolved for this process.
 
@@ -113,14 +105,14 @@ def check_urls(known: Known, transport: str | None, database: str) -> tuple[str,
     from nova.db.cells import urls as cell_urls
     from nova.rpc import transport_url
     if not transport:
-        refuse('Give --transport-url, or set transport_url in the configuration.')
+        raise exception.InvalidInput('Give --transport-url, or set transport_url in the configuration.')
     filled = cell_urls.fill(transport, known.transport), cell_urls.fill(database, known.database)
     try:
         url = transport_url.parse(known.conf, filled[0])
         if not url.transport or not url.hosts:
-            refuse('The transport URL contains no broker.')
+            raise exception.InvalidInput('The transport URL contains no broker.')
     except oslo_messaging.InvalidTransportURL:
-        refuse('The transport URL is not valid.')
+        raise exception.InvalidInput('The transport URL is not valid.') from None
     cell_urls.check_database(filled[1])
     return filled
 
