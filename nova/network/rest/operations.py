@@ -67,16 +67,19 @@ class WrappedBody:
         several: Schema = {'type': 'array', 'minItems': 1, 'maxItems': MAX_BULK, 'items': self._attributes}
         return {'anyOf': [one, closed(self.many, **{self.many: several})]}
 
-    def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
-        """Return the object with the attributes. The handlers check the attributes later, with the row.
+    def validate(self, document: JsonObject, _version: int = 0,
+                 _relaxed: bool = False) -> JsonObject | list[JsonObject]:
+        """Return the object with the attributes, or a list of objects for a bulk creation.
 
-        :raises BadRequest: the value is not an object
+        The handlers check the attributes later, with the row.
+
+        :raises BadRequest: the value is not an object, or the list has too many
         """
         several = document.get(self.many) if self.many and self.name not in document else None
         if isinstance(several, list) and several and all(isinstance(each, dict) for each in several):
             if len(several) > MAX_BULK:
                 raise exception.BadRequest(f'One request can create at most {MAX_BULK} {self.many}.')
-            return {str(self.many): several}
+            return typing.cast('list[JsonObject]', several)
         return below(document, self.name)
 
 
@@ -143,7 +146,7 @@ def show(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument:
 
 
 def create(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
-    several = req.body.get(resource.plural) if resource.plural not in resource.attributes else None
+    several = req.body if isinstance(req.body, list) else None
 
     def make(conn: Connection) -> tuple[list[View], list[str]]:
         found = []

@@ -50,7 +50,7 @@ class NetworkRequest(BaseRequest):
     """Request to a handler.
 
     query   [(name, value)]
-    body    object with the attributes of the resource
+    body    object with the attributes of the resource; a list of objects for a bulk creation
     """
 
     __slots__ = ('deps',)

@@ -94,6 +94,15 @@ def test_every_operation_answers_as_documented(api):
     assert {status for _name, status in seen} >= {200, 201, 204, 400, 401, 403, 404, 409, 412}
 
 
+def test_a_list_inside_of_a_resource_is_an_unknown_attribute(api):
+    for plural, resource in app.RESOURCES.items():
+        before = api.call('GET', plural, who='admin').json[resource.plural]
+        for value in ([None], [{}], 'ab', [{}] * 101):
+            refused = api.call('POST', plural, {resource.name: {resource.plural: value}}, 'admin', 400)
+            assert f'Unrecognized attribute(s) {resource.plural!r}' in refused.text
+        assert api.call('GET', plural, who='admin').json[resource.plural] == before
+
+
 def test_null_in_an_update_changes_the_value_or_is_refused(api):
     """A value that stays although the answer is 200 misleads: a client expects that null clears it."""
     things, ignored, empty = network_walk.setting(api), set(), set()
