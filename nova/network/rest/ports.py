@@ -72,7 +72,7 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: PortVa
         _check_mac(conn, network, mac)
     ident, mac = str(uuid.uuid4()), mac or ipam.new_mac()
     wanted = values['fixed_ips']
-    if subnets and wanted != []:
+    if wanted or subnets and wanted is None:
         ipam.claim(conn, network['id'], subnets, ident, wanted or [],
                    deps.quarantine_cutoff, mac,
                    anywhere=r.is_owner(context, network), owner=values['device_owner'])

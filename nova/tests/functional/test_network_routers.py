@@ -287,6 +287,17 @@ def test_several_at_once_are_made_all_or_not_at_all(face):
     assert len(face('demo', 'GET', f'ports?network_id={network}&device_owner=').json()['ports']) == 4
 
 
+def test_addresses_of_a_network_without_subnets_are_refused(face):
+    network = ok(face('demo', 'POST', 'networks', {'network': {'name': 'empty'}}))['id']
+    for wanted, status in (({'ip_address': '10.99.0.5'}, 400), ({'subnet_id': str(uuid.uuid4())}, 404)):
+        body = {'port': {'network_id': network, 'fixed_ips': [wanted]}}
+        assert face('demo', 'POST', 'ports', body).status_code == status
+    assert face('demo', 'GET', f'ports?network_id={network}').json() == {'ports': []}
+    for addresses in ({}, {'fixed_ips': []}, {'fixed_ips': None}):
+        made = ok(face('demo', 'POST', 'ports', {'port': {'network_id': network, **addresses}}))
+        assert made['fixed_ips'] == []
+
+
 def test_shared_network_is_used_by_the_target_project(face):
     network, _subnet = inside(face)
     body = {'rbac_policy': {'object_type': 'network', 'object_id': network, 'action': 'access_as_shared',
