@@ -63,10 +63,10 @@ class Listing:
         :param columns: columns of the rows, or None for all
         :param project_id: project of the caller
         """
-        values = _values(query)
+        values = grouped(query)
         condition_of_query = self.condition(query, project_id)
-        limit, marker, sort = self._limit(values), None, self._sort(values)
-        reverse = _boolean('page_reverse', values.get('page_reverse', ['false'])[0])
+        limit, marker, sort = limit_of(values), None, self._sort(values)
+        reverse = is_reverse(values)
         if reverse:
             sort = [(name, 'desc' if direction == 'asc' else 'asc') for name, direction in sort]
         if values.get('marker', [''])[0]:
@@ -84,7 +84,7 @@ class Listing:
 
         :raises BadRequest: a name is not a filter, or a value is invalid
         """
-        return sa.and_(sa.true(), *[self._condition(name, found, project_id) for name, found in _values(query).items()
+        return sa.and_(sa.true(), *[self._condition(name, found, project_id) for name, found in grouped(query).items()
                                     if name not in PAGING])
 
     def _condition(self, name: str, values: list[str], project_id: str | None) -> sa.ColumnElement[bool]:
@@ -117,28 +117,16 @@ class Listing:
             equal = any(str(known).lower() == value.lower() or (known is True and value in TRUE)
                         or (known is False and value in FALSE) for value in values)
             return sa.true() if equal else sa.false()
-        raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
-
-    def _limit(self, values: dict[str, list[str]]) -> int:
-        """Return the page size in the query, or 0 if the query sets none."""
-        text = values.get('limit', ['0'])[0]
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise exception.BadRequest(f"Limit must be an integer 0 or greater and not '{text[:40]}'")
-        return min(int(text), MAX_LIMIT)
+        raise unknown(name)
 
     def _sort(self, values: dict[str, list[str]]) -> list[tuple[str, str]]:
-        keys, directions = values.get('sort_key', []), values.get('sort_dir', [])
-        if len(keys) > 10 or directions and len(keys) != len(directions):
-            raise exception.BadRequest('The number of sort_keys and sort_dirs must be same')
         sort: dict[str, str] = {}
-        for key, direction in zip(keys, directions or ['asc'] * len(keys), strict=True):
+        for key, direction in sort_keys(values):
             if (key in self.constants or key in self.special) and direction in ('asc', 'desc'):
                 continue                             # ignored: a constant, or an attribute without a column
             column = self.columns.get(key)
             if column is None or column.nullable or direction not in ('asc', 'desc'):
-                raise exception.BadRequest(
-                    f"['{key[:60]}'] is invalid attribute for sort_keys, or not 'asc' or 'desc'"
-                )
+                raise unsortable(key)
             sort.setdefault(column.name, direction)
         sort.setdefault('id', 'asc')
         return list(sort.items())
@@ -150,12 +138,48 @@ def comparable(table: sa.Table, name: str) -> sa.Column[Any] | None:
     return None if column is None or isinstance(column.type, sa.TypeDecorator) else column
 
 
-def _values(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+# ---- queries -----------------------------------------------------------------
+
+def grouped(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Return a query [(name, value)] as {name: [value]}."""
     found: dict[str, list[str]] = {}
     for name, value in query:
         found.setdefault(name, []).append(value)
     return found
+
+
+def limit_of(values: dict[str, list[str]]) -> int:
+    """Return the page size in a query, or 0 if the query sets none; raises BadRequest."""
+    text = values.get('limit', ['0'])[0]
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise exception.BadRequest(f"Limit must be an integer 0 or greater and not '{text[:40]}'")
+    return min(int(text), MAX_LIMIT)
+
+
+def is_reverse(values: dict[str, list[str]]) -> bool:
+    """Return whether a query asks for the page before the marker; raises BadRequest."""
+    return _boolean('page_reverse', values.get('page_reverse', ['false'])[0])
+
+
+def sort_keys(values: dict[str, list[str]]) -> list[tuple[str, str]]:
+    """Return [(sort key, direction)] of a query.
+
+    :raises BadRequest: too many keys, or not as many directions as keys
+    """
+    keys, directions = values.get('sort_key', []), values.get('sort_dir', [])
+    if len(keys) > 10 or directions and len(keys) != len(directions):
+        raise exception.BadRequest('The number of sort_keys and sort_dirs must be same')
+    return list(zip(keys, directions or ['asc'] * len(keys), strict=True))
+
+
+def unknown(name: str) -> exception.BadRequest:
+    """Return the error for a filter that a list does not have."""
+    return exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
+
+
+def unsortable(key: str) -> exception.BadRequest:
+    """Return the error for an unknown sort key or direction."""
+    return exception.BadRequest(f"['{key[:60]}'] is invalid attribute for sort_keys, or not 'asc' or 'desc'")
 
 
 def among(column: sa.Column[Any], values: Iterable[str], nothing: bool) -> sa.ColumnElement[bool]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nova import exception
 from nova.db.networks import hosts as db_hosts
 from nova.db.networks import routers as db
 from nova.json_types import JsonDocument
@@ -17,7 +16,6 @@ from nova.network.rest import permissions
 from nova.network.rest import routers
 from nova.network.rest import schemas as s
 from nova.network.rest.rows import View
-from nova.web import params
 from nova.web.resource import Body
 from nova.web.resource import closed
 from nova.web.resource import Document
@@ -45,16 +43,9 @@ def index(req: NetworkRequest) -> JsonDocument:
     """List the hosts as agents; a caller gets an empty list if the rule get_agent denies access."""
     if not permissions.allows(req.context, 'get_agent', permissions.target({})):
         return {'agents': []}
-    wanted: dict[str, set[str]] = {}
-    for name, value in req.query:
-        if name not in (*_FILTERS, 'fields'):
-            raise exception.BadRequest(f"['{name[:60]}'] is invalid attribute for filtering")
-        if name != 'fields':
-            wanted.setdefault(name, set()).add(value.lower())
     with req.deps.api_db.reader() as conn:
         found = [_agent(req, row) for row in db_hosts.every(conn)]
-    return {'agents': pages.fields(req.query, [agent for agent in found if all(
-        str(agent[name]).lower() in values for name, values in wanted.items())])}
+    return {'agents': pages.fields(req.query, pages.select(req.query, found, _FILTERS, closed=True))}
 
 
 def show(req: NetworkRequest, id: str) -> JsonDocument:
@@ -83,7 +74,7 @@ def _host(conn: Connection, ident: str) -> NetworkHostsRow:
 def list_routers(req: NetworkRequest, id: str) -> JsonDocument:
     with req.deps.api_db.reader() as conn:
         rows = db.of_host(conn, _host(conn, id)['host'])
-        return {'routers': routers.ROUTERS.documents(conn, req.context, rows)}
+        return {'routers': pages.select(req.query, routers.ROUTERS.documents(conn, req.context, rows), _OF_ROUTERS)}
 
 
 def add_router(req: NetworkRequest, id: str) -> JsonDocument:
@@ -120,6 +111,7 @@ def _changed(req: NetworkRequest, work: Callable[[Connection], None]) -> None:
 
 _FILTERS = ('id', 'host', 'binary', 'agent_type', 'topic', 'availability_zone', 'admin_state_up', 'alive',
             'description')
+_OF_ROUTERS = [field.name for field in routers.ROUTERS.view('show').rows]
 _AGENT = s.shape(
     id=s.UUID, host=s.TEXT, binary=s.TEXT, agent_type=s.TEXT, topic=s.TEXT, admin_state_up=s.FLAG, alive=s.FLAG,
     availability_zone=s.TEXT, configurations=s.shape(tunnel_address=s.TEXT), description=s.TEXT_OR_NULL,
@@ -127,12 +119,12 @@ _AGENT = s.shape(
 _ANSWER = Document({'agent': _AGENT})
 ROUTES = (
     Route('GET', '/agents', index, None, ('get_agent',), answer=documents.selected('agents', _AGENT),
-          query=params.Pairs(*_FILTERS, 'fields', closed=1), name='list_agents'),
+          query=pages.parameters(_FILTERS, closed=1), name='list_agents'),
     Route('GET', ONE, show, None, ('get_agent',), answer=_ANSWER, name='show_agent'),
     Route('PUT', ONE, update, 'update_agent', answer=_ANSWER, name='update_agent', body=Body('agent', closed(
         admin_state_up=s.BOOLEAN, description=s.nullable(s.NAME)))),
     Route('GET', OF_ROUTERS, list_routers, 'get_l3-routers', name='list_agent_routers', answer=Document({
-        'routers': [routers.ROUTERS.view('show')]})),
+        'routers': [routers.ROUTERS.view('show')]}), query=pages.parameters(_OF_ROUTERS)),
     Route('POST', OF_ROUTERS, add_router, 'create_l3-router', status=201, answer=Document({}), name='add_agent_router',
           body=Whole(closed('router_id', router_id=s.IDENT))),
     Route('DELETE', OF_ROUTERS + '/{part}', remove_router, 'delete_l3-router', status=204,

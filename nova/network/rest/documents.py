@@ -1,7 +1,7 @@
 """Documents without a resource: versions, extensions, quotas, and empty collections."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import ipaddress
 import re
 import typing
@@ -22,13 +22,14 @@ from nova.network.rest import quotas
 from nova.network.rest import schemas as s
 from nova.network.rest.rows import View
 from nova.network.rest.rows import Resource
+from nova.web import sizes
 from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import Schema
 from nova.web.routes import Route
 
 if typing.TYPE_CHECKING:
-    from nova.db.tables.rows import NetworksRow, SubnetsRow
+    from nova.db.tables.rows import SubnetsRow
     from nova.network.rest.request import NetworkRequest
 
 EXTENSIONS = (
@@ -109,47 +110,46 @@ def version(url: str) -> JsonDocument:
     return {'id': 'v2.0', 'status': 'CURRENT', 'links': [{'rel': 'self', 'href': url + '/v2.0/'}]}
 
 
-def extensions() -> list[View]:
-    return [{'alias': alias, 'name': name, 'description': name, 'updated': '2016-01-01T10:00:00-00:00',
-             'links': []} for alias, name in EXTENSIONS]
-
-
-def zones() -> list[View]:
-    return [{'name': 'nova', 'resource': 'network', 'state': 'available'}]
-
-
-def providers() -> list[View]:
-    return [{'service_type': flavors.ROUTER, 'name': flavors.PROVIDER, 'default': True}]
+_EXTENSIONS: list[View] = [{'alias': alias, 'name': name, 'description': name, 'updated': '2016-01-01T10:00:00-00:00',
+                            'links': []} for alias, name in EXTENSIONS]
+_ZONES: list[View] = [{'name': 'nova', 'resource': kind, 'state': 'available'} for kind in ('network', 'router')]
+_PROVIDERS: list[View] = [{'service_type': flavors.ROUTER, 'name': flavors.PROVIDER, 'default': True}]
 
 
 # ---- addresses ---------------------------------------------------------
 
 def list_availability(req: NetworkRequest) -> JsonDocument:
     """List the total and used addresses of networks."""
-    return {'network_ip_availabilities': pages.fields(req.query, _availabilities(req, req.query))}
+    page, views = _availabilities(req, req.query)
+    number = sizes.fitting(views)
+    shown = pages.fields(req.query, views[:number])
+    document = {_AVAILABLE: shown[::-1] if page.reverse else shown}
+    if links := pages.links(req.url, req.query, page, number):
+        document[_AVAILABLE + '_links'] = links
+    return document
 
 
 def show_availability(req: NetworkRequest, id: str) -> JsonDocument:
-    for each in _availabilities(req, [('network_id', id)]):
+    for each in _availabilities(req, [('network_id', id)])[1]:
         return {'network_ip_availability': pages.fields(req.query, [each])[0]}
     raise exception.NetworkNotFound(network_id=id)
 
 
+_AVAILABLE = 'network_ip_availabilities'
 _AVAILABILITIES = listing.Listing(t.networks, {
     'network_id': t.networks.c.id, 'network_name': t.networks.c.name, 'project_id': t.networks.c.project_id,
     'tenant_id': t.networks.c.project_id}, special={'ip_version': db_networks.with_ip_version})
 
 
-def _availabilities(req: NetworkRequest, query: pages.Query) -> list[View]:
-    """Return the total and used addresses of each network that a query selects.
+def _availabilities(req: NetworkRequest, query: pages.Query) -> tuple[listing.Page, list[View]]:
+    """Return the networks that a query selects, and the total and used addresses of each of them.
 
     The filter ip_version selects the networks and also the subnets in the response.
     """
     versions = {value for name, value in query if name == 'ip_version'}
     with req.deps.api_db.reader() as conn:
-        condition = _AVAILABILITIES.condition(query) & db_networks.visible(req.context)
-        rows = db_networks.page(conn, t.networks, condition, [('id', 'asc')], None, None)
-        subnets: dict[str, list[SubnetsRow]] = {row['id']: [] for row in rows}
+        page = _AVAILABILITIES.page(conn, query, db_networks.visible(req.context))
+        subnets: dict[str, list[SubnetsRow]] = {row['id']: [] for row in page.rows}
         for subnet in db_networks.many(conn, t.subnets, list(subnets), 'network_id'):
             if not versions or str(subnet['ip_version']) in versions:
                 subnets[subnet['network_id']].append(subnet)
@@ -157,10 +157,10 @@ def _availabilities(req: NetworkRequest, query: pages.Query) -> list[View]:
         used = db_networks.used_by_subnet(conn, [subnet['id'] for subnet in every])
         in_pools = db_networks.used_in_spans(conn, [
             (subnet['id'], *span) for subnet in every for span in ipam.pool_spans(subnet)])
-    return [_availability(row, subnets[row['id']], used, in_pools) for row in rows]
+    return page, [_availability(row, subnets[row['id']], used, in_pools) for row in page.rows]
 
 
-def _availability(row: NetworksRow, subnets: list[SubnetsRow], used: dict[str, int],
+def _availability(row: Mapping[str, typing.Any], subnets: list[SubnetsRow], used: dict[str, int],
                   in_pools: dict[str, int]) -> View:
     shown: list[View] = [{'subnet_id': subnet['id'], 'subnet_name': subnet['name'], 'cidr': subnet['cidr'],
               'ip_version': subnet['ip_version'], 'used_ips': used.get(subnet['id'], 0),
@@ -183,29 +183,31 @@ def _usable(cidr: str) -> int:
 # ---- handlers ------------------------------------------------------------------
 
 def list_extensions(req: NetworkRequest) -> JsonDocument:
-    return {'extensions': extensions()}
+    return {'extensions': pages.select(req.query, _EXTENSIONS, _EXTENSION)}
 
 
 def show_extension(req: NetworkRequest, alias: str) -> JsonDocument:
-    for extension in extensions():
+    for extension in _EXTENSIONS:
         if extension['alias'] == alias:
             return {'extension': extension}
     raise exception.ExtensionNotFound(alias=alias)
 
 
 def list_zones(req: NetworkRequest) -> JsonDocument:
-    return {'availability_zones': pages.fields(req.query, zones())}
+    query = [(_SENT.get(name, name), value) for name, value in req.query]
+    return {'availability_zones': pages.fields(query, pages.select(query, _ZONES, _ZONE))}
 
 
 def list_providers(req: NetworkRequest) -> JsonDocument:
-    return {'service_providers': pages.fields(req.query, providers())}
+    return {'service_providers': pages.fields(req.query, pages.select(req.query, _PROVIDERS, _PROVIDER))}
 
 
 def list_quotas(req: NetworkRequest) -> JsonDocument:
     permissions.authorize(req.context, GET_QUOTA, permissions.target({}))  # no project: the list has all projects
     with req.deps.api_db.reader() as conn:
-        return {'quotas': [{**quotas.limits(req.deps.conf, own), 'project_id': project, 'tenant_id': project}
-                           for project, own in db_limits.every(conn).items()]}
+        return {'quotas': pages.select(req.query, [
+            {**quotas.limits(req.deps.conf, own), 'project_id': project, 'tenant_id': project}
+            for project, own in db_limits.every(conn).items()], _QUOTAS)}
 
 
 def show_quotas(req: NetworkRequest, project: str) -> JsonDocument:
@@ -269,14 +271,18 @@ REFUSED = (
 
 # ---- types ---------------------------------------------------------------------
 
-def selected(key: str, item: Schema) -> Document:
-    """Return the schema of a list. All fields are optional, because queries select fields."""
-    return Document({key: s.array({**item, 'required': []})})
+def selected(key: str, item: Schema, **optional: Schema) -> Document:
+    """Return the schema of a list. All fields are optional, because queries select fields.
+
+    :param optional: further keys of the document
+    """
+    return Document({key: s.array({**item, 'required': []})}, optional)
 
 
-_EXTENSION = s.shape(alias=s.TEXT, name=s.TEXT, description=s.TEXT, updated=s.TEXT, links=s.EMPTY)
-_ZONE = s.shape(name=s.TEXT, resource=s.TEXT, state=s.TEXT)
-_PROVIDER = s.shape(service_type=s.TEXT, name=s.TEXT, default=s.FLAG)
+_EXTENSION = dict.fromkeys(('alias', 'name', 'description', 'updated'), s.TEXT)
+_ZONE = dict.fromkeys(('name', 'resource', 'state'), s.TEXT)
+_SENT = {'availability_zone': 'name', 'agent_type': 'resource'}       # openstacksdk sends these names as filters
+_PROVIDER = {'service_type': s.TEXT, 'name': s.TEXT, 'default': s.FLAG}
 _ADDRESSES = {'used_ips': s.NUMBER, 'total_ips': s.NUMBER}
 _AVAILABILITY = s.shape(
     network_id=s.UUID, network_name=s.TEXT, project_id=s.TEXT, tenant_id=s.TEXT, **_ADDRESSES,
@@ -286,6 +292,11 @@ _AVAILABILITY = s.shape(
                                            **_ADDRESSES)))
 _LIMITS = dict.fromkeys(network_quotas.COUNTED, s.NUMBER)
 _QUOTA = Document({'quota': s.shape(**_LIMITS)})
+_QUOTAS = {**_LIMITS, 'project_id': s.TEXT, 'tenant_id': s.TEXT}
+# {path of a list: names of filters}
+_FILTERS: dict[str, Iterable[str]] = {
+    'extensions': _EXTENSION, 'availability_zones': (*_ZONE, *_SENT), 'service-providers': _PROVIDER, 'quotas': _QUOTAS,
+    'network-ip-availabilities': (*_AVAILABILITIES.columns, *_AVAILABILITIES.special)}
 _VERSION = s.shape(id=s.TEXT, status=s.TEXT, links=s.LINKS)
 _INDEX = Document({'version': _VERSION, 'resources': s.array(s.shape(name=s.TEXT, collection=s.TEXT, links=s.LINKS))})
 
@@ -314,19 +325,21 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
                 'resources': [{'name': resource.name, 'collection': resource.plural,
                                'links': [{'rel': 'self', 'href': f'{req.root_url}/v2.0/{path}'}]}
                               for path, resource in resources.items()]}
+    extension = s.shape(**_EXTENSION, links=s.EMPTY)
     handlers: tuple[tuple[str, Callable[..., JsonDocument], str, Document], ...] = (
         ('', index, 'show_version', _INDEX),
-        ('extensions', list_extensions, 'list_extensions', Document({'extensions': s.array(_EXTENSION)})),
-        ('extensions/{alias}', show_extension, 'show_extension', Document({'extension': _EXTENSION})),
-        ('availability_zones', list_zones, 'list_availability_zones', selected('availability_zones', _ZONE)),
-        ('service-providers', list_providers, 'list_service_providers', selected('service_providers', _PROVIDER)),
+        ('extensions', list_extensions, 'list_extensions', Document({'extensions': s.array(extension)})),
+        ('extensions/{alias}', show_extension, 'show_extension', Document({'extension': extension})),
+        ('availability_zones', list_zones, 'list_availability_zones',
+         selected('availability_zones', s.shape(**_ZONE))),
+        ('service-providers', list_providers, 'list_service_providers',
+         selected('service_providers', s.shape(**_PROVIDER))),
         *((name, _empty(name), f'list_{_key(name)}', Document({_key(name): s.EMPTY})) for name in EMPTY),
         ('network-ip-availabilities', list_availability, 'list_availabilities',
-         selected('network_ip_availabilities', _AVAILABILITY)),
+         selected(_AVAILABLE, _AVAILABILITY, **{_AVAILABLE + '_links': s.LINKS})),
         ('network-ip-availabilities/{id}', show_availability, 'show_availability', Document({
             'network_ip_availability': {**_AVAILABILITY, 'required': []}})),
-        ('quotas', list_quotas, 'list_quotas', Document({'quotas': s.array(s.shape(
-            **_LIMITS, project_id=s.TEXT, tenant_id=s.TEXT))})),
+        ('quotas', list_quotas, 'list_quotas', Document({'quotas': s.array(s.shape(**_QUOTAS))})),
         ('quotas/{project}', show_quotas, 'show_quotas', _Quotas()),
         ('quotas/{project}/default', show_defaults, 'show_default_quotas', _QUOTA),
         ('quotas/{project}/details', show_details, 'show_quota_details', Document({'quota': s.shape(
@@ -334,7 +347,8 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
     for path, handler, name, answer in handlers:
         first = path.partition('/')[0]
         yield Route('GET', f'/{path}', handler, RULES.get(first), CHECKED.get(first, ()), answer=answer, name=name,
-                    any_scope=not path or first in UNSCOPED)
+                    any_scope=not path or first in UNSCOPED,
+                    query=pages.parameters(_FILTERS[path]) if path in _FILTERS else None)
     for method, path, reason in REFUSED:
         yield Route(method, f'/{path}', _refuse(reason), status=400, name='refuse_' + re.sub('[^a-z0-9]+', '_', path),
                     body=operations.UncheckedBody({'type': 'object'}) if method in ('POST', 'PUT') else None)

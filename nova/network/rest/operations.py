@@ -214,7 +214,7 @@ def act(resource: Resource[R], function: collections.abc.Callable[..., JsonDocum
     def work(conn: Connection) -> tuple[JsonDocument | None, list[str]]:
         row = calls.get_changeable(conn, req.context, resource, id, rule)
         shown = {_shown(conn, resource, row)} if not reads else set()
-        answer = function(conn, req.deps, req.context, row, None if reads else req.body, **parts)
+        answer = function(conn, req.deps, req.context, row, req.query if reads else req.body, **parts)
         shown ^= {_shown(conn, resource, row)} if not reads else set()
         return answer, _showing(conn, shown)
 
@@ -363,7 +363,7 @@ def routes(resource: Resource[R]) -> collections.abc.Iterator[Route]:
         yield Route(action.method, f'{one}/{action.path}', handler, None,
                     (rule_of_action(resource, action.method, action.path),), status=status,
                     answer=action.answer or (selected if action.method == 'PUT' else None),
-                    body=UncheckedBody(action.body) if action.body is not None else None,
+                    body=UncheckedBody(action.body) if action.body is not None else None, query=action.query,
                     name=f'{action.path.partition("/")[0].replace("-", "_")}_{name}')
     # clients expect tags below /PLURAL/ID, even if the resource has another path
     for path in dict.fromkeys((f'{one}/tags', f'/{resource.plural}/{{id}}/tags' if resource.at else f'{one}/tags')

@@ -1,11 +1,57 @@
-"""Fields and pagination links of lists."""
+"""Queries of lists: filters, fields and pagination links."""
 import typing
 import urllib.parse
 
-from nova.db.networks.listing import Page
+from nova import exception
+from nova.db.networks import listing
+from nova.json_types import Json
 from nova.network.rest.rows import View
+from nova.web import params
 
 Query = typing.Sequence[tuple[str, str]]
+
+
+def parameters(names: typing.Iterable[str], closed: int | None = None) -> params.Pairs:
+    """Return the query parameters of a list for ``select``."""
+    return params.Pairs(*names, *listing.PAGING, closed=closed)
+
+
+def select(query: Query, views: list[View], names: typing.Collection[str], closed: bool = False) -> list[View]:
+    """Return the part of a complete list that a query selects, in the requested order.
+
+    :param names: fields by which a query can filter and sort
+    :param closed: whether other names in the query are refused, not ignored
+    :raises BadRequest: unknown name or invalid value
+    :raises InvalidMarker: no selected view has this id
+    """
+    values = listing.grouped(query)
+    for name, wanted in values.items():
+        if name in names:
+            texts = {value.lower() for value in wanted}
+            views = [view for view in views if _text(view.get(name)).lower() in texts]
+        elif closed and name not in listing.PAGING:
+            raise listing.unknown(name)
+    for key, direction in reversed(listing.sort_keys(values)):
+        if key not in names or direction not in ('asc', 'desc'):
+            raise listing.unsortable(key)
+        views = sorted(views, key=lambda view: _rank(view.get(key)), reverse=direction == 'desc')
+    step = -1 if listing.is_reverse(values) else 1
+    views = views[::step]
+    if marker := values.get('marker', [''])[0]:
+        idents = [view.get('id') for view in views]
+        if marker not in idents:
+            raise exception.InvalidMarker(marker=marker[:255])
+        views = views[idents.index(marker) + 1:]
+    return views[:listing.limit_of(values) or None][::step]
+
+
+def _text(value: Json) -> str:
+    return '' if value is None else str(value)
+
+
+def _rank(value: Json) -> tuple[bool, int | str]:
+    """Return a sort key; null comes first."""
+    return value is not None, value if isinstance(value, int) else _text(value)
 
 
 def named(query: Query) -> set[str]:
@@ -21,7 +67,7 @@ def fields(query: Query, views: list[View]) -> list[View]:
     return [{name: value for name, value in view.items() if name in wanted} for view in views]
 
 
-def links(url: str, query: Query, page: Page, number: int) -> list[dict[str, str]]:
+def links(url: str, query: Query, page: listing.Page, number: int) -> list[dict[str, str]]:
     """Return the links to the next and the previous page.
 
     As in Neutron, a page has a link back if the client chose the page size.

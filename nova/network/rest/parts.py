@@ -8,6 +8,7 @@ from typing import cast, Generic, TYPE_CHECKING, TypedDict, TypeVar
 from nova import exception
 from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
+from nova.network.rest import pages
 from nova.network.rest.rows import Action
 from nova.network.rest.rows import Answer
 from nova.network.rest.rows import below
@@ -66,10 +67,16 @@ class Parts(Rows, Generic[R, P, V]):
                 return part
         raise self.missing(row, ident)
 
-    def list_parts(self, conn: Connection, deps: Deps, context: RequestContext, row: R, body: None) -> JsonDocument:
-        return {self.plural: [self.shown(part) for part in self.read(conn, row)]}
+    @property
+    def _names(self) -> list[str]:
+        """Return the fields by which lists can be filtered and sorted."""
+        return [field.name for field in self.view('show').rows]
 
-    def show_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R, body: None,
+    def list_parts(self, conn: Connection, deps: Deps, context: RequestContext, row: R,
+                   query: pages.Query) -> JsonDocument:
+        return {self.plural: pages.select(query, [self.shown(part) for part in self.read(conn, row)], self._names)}
+
+    def show_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R, query: pages.Query,
                   part: str) -> JsonDocument:
         return {self.name: self.shown(self._one(conn, row, part))}
 
@@ -96,7 +103,7 @@ class Parts(Rows, Generic[R, P, V]):
 
         def body(write: str) -> Schema:
             return closed(self.name, **{self.name: self.accepted(write, **dict.fromkeys(self.ignored, {}))})
-        return (Action('GET', self.plural, self.list_parts, Page(self)),
+        return (Action('GET', self.plural, self.list_parts, Page(self), query=pages.parameters(self._names)),
                 Action('POST', self.plural, self.create_part, answer, body('create')),
                 Action('GET', one, self.show_part, answer),
                 Action('PUT', one, self.update_part, answer, body('update')),

@@ -30,7 +30,6 @@ from nova.objects import guarantees as names
 from nova.web.fields import Constant
 from nova.web.resource import Document
 from nova.web.resource import Plain
-from nova.web import params
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
@@ -294,7 +293,8 @@ def rule_types(req: NetworkRequest) -> JsonDocument:
     """List the rule types that hosts enforce; with all_rules, also the rejected types."""
     kinds = [KIND, MARKING, *MINIMUMS, *([OTHER] if ('all_rules', 'true') in [
         (key, value.lower()) for key, value in req.query] else ())]
-    return {'rule_types': pages.fields(req.query, [{'type': kind} for kind in kinds])}
+    query = [(name, value) for name, value in req.query if name not in _ALL]
+    return {'rule_types': pages.fields(query, pages.select(query, [{'type': kind} for kind in kinds], ('type',)))}
 
 
 def show_rule_type(req: NetworkRequest, kind: str) -> JsonDocument:
@@ -318,11 +318,12 @@ _RANGES = {KIND: [('max_kbps', 1, MAX_KBPS), ('max_burst_kbps', 0, MAX_KBPS)],
            names.BANDWIDTH: [('min_kbps', 1, MAX_KBPS)], names.PACKET_RATE: [('min_kpps', 1, MAX_KPPS)]}
 
 
+_ALL = ('all_rules', 'all_supported')        # parameters of the list of types
 _PARAMETER = s.shape(parameter_name=s.TEXT, parameter_type=s.one_of('choices', 'range'), parameter_values={})
 _RULE_TYPE = s.shape(type=s.TEXT, drivers=s.array(s.shape(name=s.TEXT, supported_parameters=s.array(_PARAMETER))))
 ROUTES = (Route('GET', '/qos/rule-types', rule_types, 'get_rule_type', answer=Document({'rule_types': s.array(
               {**s.shape(type=s.TEXT), 'required': []})}),
-                query=params.Pairs('all_rules', 'all_supported', 'fields')),
+                query=pages.parameters(('type', *_ALL))),
           Route('GET', '/qos/rule-types/{kind}', show_rule_type, 'get_rule_type', answer=Document({
               'rule_type': _RULE_TYPE})))
 

@@ -25,6 +25,7 @@ from nova.network.rest import faults
 from nova.network.rest import guarantees
 from nova.network.rest import flavors
 from nova.network.rest import networks
+from nova.network.rest import pages
 from nova.network.rest import permissions
 from nova.network.rest import qos
 from nova.network.rest import quotas
@@ -355,21 +356,22 @@ def agent_id(host: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
 
 
-def l3_agents(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow, body: None) -> JsonDocument:
+def l3_agents(conn: Connection, deps: Deps, context: RequestContext, row: RoutersRow,
+              query: pages.Query) -> JsonDocument:
     """Return the host of the router, if it has one, as a list with one agent."""
     alive = bool(db.active(conn, [row['id']], gateways.DOWN_S))
-    return {'agents': [
+    return {'agents': pages.select(query, [
         {'id': agent_id(host['host']), 'host': host['host'], 'binary': 'nova-network',
          'agent_type': 'L3 agent', 'alive': alive, 'admin_state_up': host['admin_state_up']}
-        for host in db_hosts.every(conn) if host['host'] == row['host']]}
+        for host in db_hosts.every(conn) if host['host'] == row['host']], _L3_AGENT)}
 
 
 _INTERFACE = Document({name: s.UUID for name in ('id', 'port_id', 'network_id', 'subnet_id')} | {
     'tenant_id': s.TEXT, 'project_id': s.TEXT, 'subnet_ids': s.array(s.UUID)})
 _NAMED = closed(**dict.fromkeys(('subnet_id', 'port_id'), s.nullable(s.IDENT)), tenant_id={}, project_id={})
 _EXTRA_ROUTES = closed('router', router=closed('routes', routes=_ROUTES))
-_L3_AGENTS = Document({'agents': s.array(s.shape(
-    id=s.UUID, host=s.TEXT, binary=s.TEXT, agent_type=s.TEXT, alive=s.FLAG, admin_state_up=s.FLAG))})
+_L3_AGENT = {'id': s.UUID, 'host': s.TEXT, 'binary': s.TEXT, 'agent_type': s.TEXT, 'alive': s.FLAG,
+             'admin_state_up': s.FLAG}
 
 ROUTERS = r.Resource('router', 'routers', t.routers, (
     *r.NAMED, r.ADMIN_STATE,
@@ -396,4 +398,6 @@ ROUTERS = r.Resource('router', 'routers', t.routers, (
              r.Action('PUT', 'remove_router_interface', remove_interface, _INTERFACE, _NAMED),
              r.Action('PUT', 'add_extraroutes', add_routes, None, _EXTRA_ROUTES),
              r.Action('PUT', 'remove_extraroutes', remove_routes, None, _EXTRA_ROUTES),
-             *conntrack_helpers.HELPERS.actions(), r.Action('GET', 'l3-agents', l3_agents, _L3_AGENTS)))
+             *conntrack_helpers.HELPERS.actions(),
+             r.Action('GET', 'l3-agents', l3_agents, Document({'agents': s.array(s.shape(**_L3_AGENT))}),
+                      query=pages.parameters(_L3_AGENT))))

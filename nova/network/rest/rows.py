@@ -203,8 +203,9 @@ class Action:
     """An operation on one resource.
 
     path      path below the path of the resource
-    function  function(conn, deps, context, row, body, **parts) -> document or None
+    function  function(conn, deps, context, row, body, **parts) -> document or None; a GET has its query as ``body``
     body      schema of the body
+    query     parameters of the query
     answer    document of the response; None: PUT returns the resource
     """
 
@@ -214,6 +215,7 @@ class Action:
     answer: resource.Document | None = None
     body: Schema | None = None
     status: int | None = None
+    query: params.Pairs | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,7 @@ from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network.rest import faults
 from nova.network.rest import guarantees
+from nova.network.rest import pages
 from nova.network.rest import quotas
 from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
@@ -84,8 +85,9 @@ def remove_subports(conn: Connection, deps: Deps, context: RequestContext, row: 
     return _shown(conn, context, row)
 
 
-def get_subports(conn: Connection, deps: Deps, context: RequestContext, row: TrunksRow, body: None) -> JsonDocument:
-    return {'sub_ports': _documents(db.subports(conn, [row['id']])[row['id']])}
+def get_subports(conn: Connection, deps: Deps, context: RequestContext, row: TrunksRow,
+                 query: pages.Query) -> JsonDocument:
+    return {'sub_ports': pages.select(query, _documents(db.subports(conn, [row['id']])[row['id']]), _SHOWN)}
 
 
 def _shown(conn: Connection, context: RequestContext, row: TrunksRow) -> JsonDocument:
@@ -247,9 +249,9 @@ class _Trunk(Document):
 _TYPE, _VLAN_ID = s.nullable({**s.text(), **s.one_of(db.VLAN, INHERIT, None)}), s.nullable(s.integer(1, 4094))
 _NEW = s.record('port_id', port_id=s.IDENT, segmentation_type=_TYPE, segmentation_id=_VLAN_ID)
 _SUBPORTS = s.TypeValidator(s.items(_NEW))
-_SUBPORT = s.shape(port_id=s.UUID, segmentation_type=s.const(db.VLAN), segmentation_id=s.NUMBER)
-DETAILS: Schema = {**s.shape(trunk_id=s.UUID, sub_ports=s.array(s.shape(
-    port_id=s.UUID, segmentation_type=s.const(db.VLAN), segmentation_id=s.NUMBER, mac_address=s.TEXT))),
+_SHOWN = {'port_id': s.UUID, 'segmentation_type': s.const(db.VLAN), 'segmentation_id': s.NUMBER}
+_SUBPORT = s.shape(**_SHOWN)
+DETAILS: Schema = {**s.shape(trunk_id=s.UUID, sub_ports=s.array(s.shape(**_SHOWN, mac_address=s.TEXT))),
                    'type': ['object', 'null']}
 _BODY = closed('sub_ports', sub_ports=s.items(_NEW))
 
@@ -264,6 +266,7 @@ TRUNKS = r.Resource('trunk', 'trunks', t.trunks, (
             accepts=s.nullable(s.items(_NEW))),
 ), visible=db_networks.own(t.trunks), create=create, delete=delete, server_view=_server_view,
     missing=lambda ident: faults.TrunkNotFound(trunk_id=ident),
-    actions=(r.Action('GET', 'get_subports', get_subports, Document({'sub_ports': s.array(_SUBPORT)})),
+    actions=(r.Action('GET', 'get_subports', get_subports, Document({'sub_ports': s.array(_SUBPORT)}),
+                      query=pages.parameters(_SHOWN)),
              r.Action('PUT', 'add_subports', add_subports, _Trunk(), _BODY),
              r.Action('PUT', 'remove_subports', remove_subports, _Trunk(), _BODY)))

@@ -8,6 +8,8 @@ import openapi_spec_validator
 import pytest
 import schemathesis
 
+from nova.db.networks import hosts
+from nova.db.networks import routers
 from nova.network.rest import app
 from nova.network.rest import openapi
 from nova.network.rest import rows
@@ -199,3 +201,94 @@ def test_rows_declare_what_requests_accept():
     accepted = app.RESOURCES['ports'].accepted('create')
     assert accepted['required'] == ['network_id'] and accepted['additionalProperties'] is False
     assert 'network_id' not in app.RESOURCES['ports'].accepted('update')['properties']
+
+
+def test_every_list_declares_its_filters():
+    lists = []
+    for row in app.ROUTES:
+        answer = row.answer.schema(1).get('properties', {}) if row.method == 'GET' and row.answer else {}
+        if any(each.get('type') == 'array' and each.get('maxItems') != 0 for each in answer.values()) and (
+                not row.path.endswith('/tags') and row.path != '/'):
+            lists.append(row)
+    assert len(lists) > 25
+    assert [row.path for row in lists if row.query is None] == []
+
+
+def test_lists_below_resources_are_filtered_sorted_and_paged(api):
+    things = network_walk.setting(api)
+    path = 'floatingips/{}/port_forwardings'.format(
+        api.made('floatingips', 'floatingip', floating_network_id=things['outside']))
+    for protocol, number in (('tcp', 80), ('udp', 53), ('tcp', 443)):
+        api.made(path, 'port_forwarding', protocol=protocol, external_port=number, internal_port=number,
+                 internal_port_id=things['bare'])
+
+    def ports(query):
+        return [each['external_port'] for each in api.call('GET', f'{path}?{query}', status=200).json[
+            'port_forwardings']]
+
+    def idents(query=''):
+        return [each['id'] for each in api.call('GET', f'{path}?{query}', status=200).json['port_forwardings']]
+    assert ports('protocol=udp') == [53] and ports('protocol=TCP&external_port=443') == [443]
+    assert ports('external_port=80&external_port=53&sort_key=external_port') == [53, 80]
+    assert ports('sort_key=protocol&sort_key=external_port&sort_dir=asc&sort_dir=desc') == [443, 80, 53]
+    assert ports(f'internal_port_id={things["port"]}') == [] and ports('description=&protocol=udp') == [53]
+    assert idents('limit=2') == idents()[:2] and idents(f'limit=1&marker={idents()[0]}') == idents()[1:2]
+    assert idents(f'limit=1&page_reverse=true&marker={idents()[2]}') == idents()[1:2]
+    assert idents('nonsense=1') == idents()                       # as the document says
+    for query in ('sort_key=nonsense', 'sort_key=id&sort_dir=up', 'limit=x', 'marker=x',
+                  'sort_key=id&sort_dir=asc&sort_dir=asc'):
+        api.call('GET', f'{path}?{query}', status=400)
+
+
+@pytest.mark.parametrize('path, key, query, number', [
+    ('availability_zones', 'availability_zones', 'resource=router', 1),
+    ('availability_zones', 'availability_zones', 'agent_type=network&availability_zone=nova', 1),
+    ('availability_zones', 'availability_zones', 'state=unavailable', 0),
+    ('service-providers', 'service_providers', 'service_type=LOADBALANCERV2', 0),
+    ('service-providers', 'service_providers', 'default=true', 1),
+    ('extensions', 'extensions', 'alias=router', 1),
+    ('quotas', 'quotas', 'project_id=p9', 0),
+    ('routers/{router}/l3-agents', 'agents', 'host=other', 0),
+    ('routers/{router}/conntrack_helpers', 'conntrack_helpers', 'port=22', 0),
+    ('agents/{agent}/l3-routers', 'routers', 'name=r&sort_key=external_gateway_info', 1),
+    ('agents/{agent}/l3-routers', 'routers', 'name=other', 0),
+    ('qos/policies/{policy}/bandwidth_limit_rules', 'bandwidth_limit_rules', 'direction=ingress', 0),
+    ('qos/policies/{policy}/bandwidth_limit_rules', 'bandwidth_limit_rules', 'direction=egress&max_kbps=9', 1),
+    ('qos/rule-types', 'rule_types', 'type=dscp_marking&all_rules=true', 1),
+    ('trunks/{trunk}/get_subports', 'sub_ports', 'segmentation_id=8', 0),
+    ('trunks/{trunk}/get_subports', 'sub_ports', 'segmentation_id=7', 1)])
+def test_small_lists_are_filtered(api, path, key, query, number):
+    things = network_walk.setting(api)
+    with api.db.writer() as conn:
+        hosts.seen(conn, 'h1', '192.0.2.1', True)
+        routers.place(conn, things['router'], 'h1')
+    things['agent'] = api.call('GET', 'agents', who='admin').json['agents'][0]['id']
+    parent, carried = (api.made('ports', 'port', network_id=things['network']) for _ in range(2))
+    things['trunk'] = api.made('trunks', 'trunk', port_id=parent, sub_ports=[
+        {'port_id': carried, 'segmentation_type': 'vlan', 'segmentation_id': 7}])
+    api.made(f'qos/policies/{things["policy"]}/bandwidth_limit_rules', 'bandwidth_limit_rule', 'admin', max_kbps=9)
+    api.made(f'routers/{things["router"]}/conntrack_helpers', 'conntrack_helper', helper='ftp', protocol='tcp', port=21)
+    api.call('PUT', 'quotas/p3', {'quota': {'network': 5}}, 'admin', 200)
+    path = path.format(**things)
+    assert api.call('GET', path, who='admin', status=200).json[key] != []
+    assert len(api.call('GET', f'{path}?{query}', who='admin', status=200).json[key]) == number
+    api.call('GET', f'{path}?sort_key=nonsense', who='admin', status=400)
+
+
+def test_availabilities_of_networks_are_paged(api):
+    for number in range(3):
+        api.made('networks', 'network', name=f'n{number}')
+    path, key = 'network-ip-availabilities', 'network_ip_availabilities'
+    whole = api.call('GET', path, who='admin', status=200).json
+    assert len(whole[key]) >= 3 and whole.keys() == {key}
+    found, url = [], f'{path}?limit=1'
+    while url:
+        page = api.call('GET', url, who='admin', status=200).json
+        found += page[key]
+        url = next(('/v2.0' + link['href'].partition('/v2.0')[2] for link in page.get(key + '_links', ())
+                    if link['rel'] == 'next'), None)
+    assert found == whole[key]
+    names = [each['network_name'] for each in whole[key]]
+    ordered = api.call('GET', f'{path}?sort_key=network_name&sort_dir=desc', who='admin', status=200).json[key]
+    assert [each['network_name'] for each in ordered] == sorted(names, reverse=True)
+    api.call('GET', f'{path}?sort_key=bogus', who='admin', status=400)
