@@ -133,16 +133,16 @@ def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Map
     :param new: whether the router is created with it
     """
     policy = None
+    same = info is not None and info['network_id'] == row['external_network_id']
+    snat = info.get('enable_snat', row['enable_snat'] if same else True) if info else True
     if info:
         _check_rights(conn, context, row, info, new)
         policy = qos.chosen(conn, context, row['qos_policy_id'], info.get('qos_policy_id', row['qos_policy_id']))
         guarantees.refuse(conn, policy, f"router {row['id']}")
-    if info and info['network_id'] == row['external_network_id'] and 'external_fixed_ips' not in info:
-        db_networks.update(conn, t.routers, row['id'], {
-            'enable_snat': info.get('enable_snat', True), 'qos_policy_id': policy})
+    if info and same and 'external_fixed_ips' not in info:
+        db_networks.update(conn, t.routers, row['id'], {'enable_snat': snat, 'qos_policy_id': policy})
         return
-    if row['external_network_id'] and db.floating_through(conn, row['id']) and (
-            not info or info['network_id'] != row['external_network_id']):
+    if row['external_network_id'] and db.floating_through(conn, row['id']) and not same:
         raise faults.RouterExternalGatewayInUseByFloatingIp(router_id=row['id'], net_id=row['external_network_id'])
     old = _gateway_ports(conn, row)
     if old:
@@ -150,24 +150,24 @@ def _set_gateway(conn: Connection, deps: Deps, context: RequestContext, row: Map
     if info:
         _add_gateway_port(conn, deps, context, row, info)
     db_networks.update(conn, t.routers, row['id'], {
-        'external_network_id': info['network_id'] if info else None,
-        'enable_snat': info.get('enable_snat', True) if info else True, 'qos_policy_id': policy})
+        'external_network_id': info['network_id'] if info else None, 'enable_snat': snat, 'qos_policy_id': policy})
 
 
 def _check_rights(conn: Connection, context: RequestContext, row: Mapping[str, Any],
                   info: RouterExternalGatewayInfo, new: bool) -> None:
-    """Check that the caller may set the requested external addresses and disable SNAT.
+    """Check that the caller may choose the requested external subnets and addresses, and change SNAT.
 
-    A request may repeat the router's current values without this right.
+    A request may repeat the router's current values without this right. SNAT is enabled in a new external network.
 
     :raises PolicyDenied:
     """
     same = info['network_id'] == row['external_network_id']
-    held = {entry['ip_address'] for each in db_networks.addresses_of(conn, _gateway_ports(conn, row)).values()
-            for entry in each} if same else set()
-    requested = {each.get('ip_address') for each in info.get('external_fixed_ips', ())} - {None}
-    changed = {'enable_snat': not info.get('enable_snat', True) and (row['enable_snat'] or not same),
-               'external_fixed_ips': bool(requested - held)}
+    held = [entry for each in db_networks.addresses_of(conn, _gateway_ports(conn, row)).values()
+            for entry in each] if same else []
+    current = row['enable_snat'] if same else True
+    changed = {'enable_snat': info.get('enable_snat', current) != current,
+               'external_fixed_ips': any(each and not any(each.items() <= entry.items() for entry in held)
+                                         for each in info.get('external_fixed_ips', ()))}
     for name in (name for name in GATEWAY_PARTS if changed[name]):
         permissions.authorize(context, f'{"create" if new else "update"}_router:external_gateway_info:{name}',
                               permissions.target(row))

@@ -61,6 +61,18 @@ def test_addresses_outside_are_not_chosen_by_projects(face):
        200)
 
 
+def test_subnets_outside_are_not_chosen_by_projects(face):
+    public = outside(face)
+    subnet = face('admin', 'GET', f'subnets?network_id={public}').json()['subnets'][0]['id']
+    chosen = {'network_id': public, 'external_fixed_ips': [{'subnet_id': subnet}]}
+    assert gateway(face, chosen).status_code == 403
+    joined = router(face)
+    assert gateway(face, chosen, ident=joined).status_code == 403
+    ok(gateway(face, chosen, 'admin', joined), 200)
+    ok(gateway(face, chosen, ident=joined), 200)                 # as it is
+    ok(gateway(face, {'network_id': public, 'external_fixed_ips': []}), 201)
+
+
 def test_external_gateway_info_can_be_sent_back_as_read(face):
     """Clients send back what they have read."""
     joined = router(face, outside(face))
@@ -78,8 +90,15 @@ def test_packets_of_projects_leave_under_the_routers_address(face):
     assert face('demo', 'GET', f'routers/{joined}').json()['router']['external_gateway_info']['enable_snat'] is True
     ok(gateway(face, plain, 'admin', joined), 200)
     ok(gateway(face, plain, ident=joined), 200)                  # as it is
-    ok(gateway(face, {'network_id': public}, ident=joined), 200)
+    for info in ({'network_id': public}, {'network_id': public, 'external_fixed_ips': []}):
+        kept = ok(gateway(face, info, ident=joined), 200)['external_gateway_info']
+        assert kept['enable_snat'] is False
+    translated = {'network_id': public, 'enable_snat': True}
+    assert gateway(face, translated, ident=joined).status_code == 403
+    ok(gateway(face, translated, 'admin', joined), 200)
+    ok(gateway(face, translated, ident=joined), 200)
     assert gateway(face, plain, ident=joined).status_code == 403
+    ok(gateway(face, translated), 201)                           # the value of new gateways
 
 
 def test_a_network_that_is_not_there_is_refused_as_one_that_may_not_be_used(face):
