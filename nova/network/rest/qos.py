@@ -77,6 +77,25 @@ def create(conn: Connection, deps: Deps, context: RequestContext, values: Policy
     return row['id']
 
 
+def update(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, values: PolicyValues) -> None:
+    row = POLICIES.locked(conn, row['id'])
+    if row['shared'] and values.get('shared') is False:
+        _check_unused(conn, row)
+    db_networks.update(conn, t.qos_policies, row['id'], POLICIES.stored(values))
+
+
+def _check_unused(conn: Connection, row: QosPoliciesRow) -> None:
+    """Check that no project uses a policy that is visible to it only because the policy is shared with all projects.
+
+    :raises RbacPolicyInUse:
+    """
+    targets = {share['target_project'] for share in db_networks.many(conn, t.shares, [row['id']], 'network_id')}
+    if db_networks.EVERYBODY not in targets and any(
+            project and project != row['project_id'] and project not in targets
+            for project in db.users(conn, row['id'])):
+        raise faults.RbacPolicyInUse(object_id=row['id'])
+
+
 def delete(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow) -> None:
     db_networks.lock(conn, t.qos_policies, row['id'])
     user = db.in_use(conn, row['id'])
@@ -334,7 +353,7 @@ POLICIES = r.Resource('policy', 'policies', t.qos_policies, (
             default=False),
     r.Field('rules', s.array({'anyOf': [parts.view('show').schema(0) for parts in KINDS]}), 'rules', 'Rules.',
             lists=_rules),
-), at='qos/policies', visible=db.visible, create=create, delete=delete,
+), at='qos/policies', visible=db.visible, create=create, update=update, delete=delete,
     missing=lambda ident: faults.QosPolicyNotFound(policy_id=ident),
     actions=(*(action for parts in KINDS for action in parts.actions()),
              r.Action('GET', f'{OTHER}_rules', _nothing, Plain(s.shape(**{f'{OTHER}_rules': s.EMPTY}))),

@@ -95,6 +95,28 @@ def test_projects_use_what_is_theirs_and_take_nothing_off_that_is_not(face):
         assert answer.status_code == 400, bad
 
 
+def test_a_policy_in_use_by_others_stays_shared(face):
+    def share(policy, shared):
+        return face('admin', 'PUT', f'qos/policies/{policy}', {'policy': {'shared': shared, 'name': 'x'}}).status_code
+    policy = ok(face('admin', 'POST', 'qos/policies', {'policy': {'shared': True}}))['id']
+    assert share(policy, False) == share(policy, True) == 200
+    own = ok(face('admin', 'POST', 'ports', {'port': {'network_id': face.network_id, 'qos_policy_id': policy}}))
+    assert share(policy, False) == share(policy, True) == 200
+    port = ok(face('demo', 'POST', 'ports', {'port': {'network_id': face.network_id, 'qos_policy_id': policy}}))
+    refused = face('admin', 'PUT', f'qos/policies/{policy}', {'policy': {'shared': False}})
+    assert refused.status_code == 409 and refused.json()['NeutronError']['type'] == 'RbacPolicyInUse'
+    for target in ('p2', 'p1'):
+        rule = ok(face('admin', 'POST', 'rbac-policies', {'rbac_policy': {
+            'object_type': 'qos_policy', 'object_id': policy, 'action': 'access_as_shared', 'target_tenant': target}}))
+        assert share(policy, False) == (200 if target == 'p1' else 409)
+    assert face('admin', 'DELETE', f'rbac-policies/{rule["id"]}').status_code == 409
+    ok(face('demo', 'PUT', f'ports/{port["id"]}', {'port': {'qos_policy_id': None}}), 200)
+    ok(face('admin', 'DELETE', f'rbac-policies/{rule["id"]}'), 204)
+    assert face('demo', 'GET', f'qos/policies/{policy}').status_code == 404
+    ok(face('admin', 'DELETE', f'ports/{own["id"]}'), 204)
+    ok(face('admin', 'DELETE', f'qos/policies/{policy}'), 204)
+
+
 def test_host_state_contains_the_effective_bandwidth_limits_of_ports(face):
     def limit(policy, **values):
         answer = face('admin', 'POST', f'qos/policies/{policy}/bandwidth_limit_rules', {'bandwidth_limit_rule': values})
