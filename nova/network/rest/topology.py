@@ -91,7 +91,7 @@ def make(conn: Connection, deps: Deps, project: str) -> str:
     outside, known = check(conn), db.of(conn, project)
     if known is not None:
         return known['network_id']
-    context = RequestContext(user_id=None, project_id=project, roles=['member'])
+    context = RequestContext(user_id=None, project_id=project, roles=['member'], overwrite=False)
 
     def made(kind: Resource[Any], **values: Json) -> str:
         return kind.create(conn, deps, context, kind.parse(values, 'create'))

@@ -4,10 +4,12 @@ import json
 import urllib.parse
 
 import hypothesis
+from oslo_context import context as oslo_context
 import openapi_spec_validator
 import pytest
 import schemathesis
 
+from nova import context
 from nova.db.networks import hosts
 from nova.db.networks import routers
 from nova.network.rest import app
@@ -103,6 +105,16 @@ def test_a_list_inside_of_a_resource_is_an_unknown_attribute(api):
             refused = api.call('POST', plural, {resource.name: {resource.plural: value}}, 'admin', 400)
             assert f'Unrecognized attribute(s) {resource.plural!r}' in refused.text
         assert api.call('GET', plural, who='admin').json[resource.plural] == before
+
+
+def test_an_automatic_topology_leaves_the_context_of_the_thread(api):
+    network = api.made('networks', 'network', 'admin', **{'router:external': True, 'is_default': True})
+    api.made('subnets', 'subnet', 'admin', network_id=network, cidr='172.24.0.0/24', ip_version=4)
+    api.made('subnetpools', 'subnetpool', 'admin', prefixes=['10.70.0.0/16'], is_default=True,
+             default_prefixlen=26, shared=True)
+    caller = context.RequestContext(user_id='u', project_id='p1')
+    api.call('GET', 'auto-allocated-topology/p1', status=200)
+    assert oslo_context.get_current() is caller
 
 
 def test_null_in_an_update_changes_the_value_or_is_refused(api):
