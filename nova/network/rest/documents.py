@@ -219,16 +219,18 @@ def show_quotas(req: NetworkRequest, project: str) -> JsonDocument:
 
 
 def update_quotas(req: NetworkRequest, project: str) -> JsonDocument:
+    quotas.check_project(project)
     body = {name: value for name, value in req.body.items() if name not in ('tenant_id', 'project_id')}
     check_usage = quotas.options(body)
     wanted = quotas.parse(body)
-    req.deps.api_db.run(quotas.replace, project[:255], wanted, check_usage)
+    req.deps.api_db.run(quotas.replace, project, wanted, check_usage)
     with req.deps.api_db.reader() as conn:
         return {'quota': quotas.limits(req.deps.conf, db_limits.of(conn, project))}
 
 
 def reset_quotas(req: NetworkRequest, project: str) -> None:
-    req.deps.api_db.run(lambda conn: db_limits.forget(conn, project[:255]))
+    quotas.check_project(project)
+    req.deps.api_db.run(db_limits.forget, project)
 
 
 def show_defaults(req: NetworkRequest, project: str) -> JsonDocument:

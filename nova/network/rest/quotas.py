@@ -12,6 +12,7 @@ from nova.network import quotas
 from nova.network.rest import faults
 from nova.network.rest import schemas
 
+MAX_PROJECT = 255               # maximum length of a project id
 LIMIT = schemas.integer(-1, 2 ** 31 - 1)
 _NUMBER = schemas.TypeValidator(LIMIT)
 _FLAG = schemas.TypeValidator(schemas.nullable(schemas.BOOLEAN))
@@ -40,6 +41,12 @@ def details(conn: Connection, conf: cfg.ConfigOpts, project_id: str) -> dict[str
     return {name: {'limit': limit, 'reserved': 0,
                    'used': quotas.used(conn, name, project_id)}
             for name, limit in limits(conf, db_limits.of(conn, project_id)).items()}
+
+
+def check_project(project_id: str) -> None:
+    """Refuse an id that is longer than ids of projects; raises BadRequest."""
+    if len(project_id) > MAX_PROJECT:
+        raise exception.BadRequest(f'A project id has at most {MAX_PROJECT} characters.')
 
 
 def options(body: JsonObject) -> bool:

@@ -22,6 +22,7 @@ from nova.network.rest import faults
 from nova.network.rest import networks
 from nova.network.rest import operations
 from nova.network.rest import permissions
+from nova.network.rest import quotas
 from nova.network.rest import routers
 from nova.network.rest import schemas as s
 from nova.network.rest.rows import Resource
@@ -65,7 +66,8 @@ def _project(req: NetworkRequest, project: str) -> str:
     assert req.route is not None                  # a routed request
     project = str(req.context.project_id) if project in ('', 'null', 'None') else project
     permissions.authorize_project(req.context, req.route.checks[0], project)
-    return project[:255]
+    quotas.check_project(project)
+    return project
 
 
 def _view(ident: str, project: str) -> JsonDocument:

@@ -117,6 +117,15 @@ def test_an_automatic_topology_leaves_the_context_of_the_thread(api):
     assert oslo_context.get_current() is caller
 
 
+def test_a_long_project_id_stands_for_no_other_project(api):
+    api.call('PUT', f'quotas/{"p" * 255}', {'quota': {'network': 5}}, 'admin', 200)
+    for method, path, body in (('PUT', 'quotas', {'quota': {'network': 6}}), ('DELETE', 'quotas', None),
+                               ('GET', 'auto-allocated-topology', None), ('DELETE', 'auto-allocated-topology', None)):
+        refused = api.call(method, f'{path}/{"p" * 256}', body, 'admin', 400)
+        assert 'at most 255 characters' in refused.text
+    assert api.call('GET', f'quotas/{"p" * 255}', who='admin', status=200).json['quota']['network'] == 5
+
+
 def test_null_in_an_update_changes_the_value_or_is_refused(api):
     """A value that stays although the answer is 200 misleads: a client expects that null clears it."""
     things, ignored, empty = network_walk.setting(api), set(), set()
