@@ -18,6 +18,7 @@ from nova.json_types import JsonObject
 from nova.network.rest import faults
 from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
+from nova.web.resource import check_known
 from nova.web.resource import closed
 from nova.web.resource import Document
 
@@ -63,7 +64,9 @@ def check(conn: Connection, ident: str) -> None:
 
 def add_profile(conn: Connection, deps: Deps, context: RequestContext, row: NetworkFlavorsRow,
                 body: JsonObject) -> JsonDocument:
-    ident = _IDENT('id', r.below(body, 'service_profile').get('id'))
+    given = r.below(body, 'service_profile')
+    check_known(given, _BINDING, 'service_profile')
+    ident = _IDENT('id', given.get('id'))
     PROFILES.locked(conn, ident)
     row = FLAVORS.locked(conn, row['id'])
     if ident in row['profile_ids']:

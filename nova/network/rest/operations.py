@@ -32,6 +32,7 @@ from nova.network.rest.rows import Stored
 from nova.network.rest.rows import View
 from nova.web import params
 from nova.web import sizes
+from nova.web.resource import check_known
 from nova.web.resource import closed
 from nova.web.resource import Document
 from nova.web.resource import Schema
@@ -84,7 +85,7 @@ class WrappedBody:
 
 
 class UncheckedBody:
-    """A body that the handler validates.
+    """A body whose values the handler validates.
 
     :param schema: schema of the body in the OpenAPI document
     """
@@ -96,8 +97,12 @@ class UncheckedBody:
         return self._schema
 
     def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
+        """:raises BadRequest: not an object, or an unknown key"""
         if not isinstance(document, dict):
             raise exception.BadRequest('An object is expected.')
+        known = self._schema.get('properties')
+        if isinstance(known, dict):
+            check_known(document, known, '')
         return document
 
 

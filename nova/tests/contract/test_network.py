@@ -126,6 +126,26 @@ def test_a_long_project_id_stands_for_no_other_project(api):
     assert api.call('GET', f'quotas/{"p" * 255}', who='admin', status=200).json['quota']['network'] == 5
 
 
+def test_unknown_keys_of_actions_are_refused(api):
+    things = network_walk.setting(api)
+    group = 'address-groups/' + api.made('address-groups', 'address_group')
+    flavor = 'flavors/' + api.made('flavors', 'flavor', 'admin', service_type='L3_ROUTER_NAT')
+    profile = {'id': api.made('service_profiles', 'service_profile', 'admin', metainfo='m')}
+    limit = {'bandwidth_limit_rule': {'max_kbps': 9}}
+    for method, path, body in (
+            ('PUT', f'{group}/add_addresses', {'addresses': ['192.0.2.0/24']}),
+            ('PUT', f'{group}/remove_addresses', {'addresses': ['192.0.2.0/24']}),
+            ('PUT', f'networks/{things["network"]}/tags', {'tags': ['a']}),
+            ('POST', f'qos/policies/{things["policy"]}/bandwidth_limit_rules', limit),
+            ('PUT', f'routers/{things["router"]}/add_extraroutes', {'router': {'routes': []}}),
+            ('POST', f'{flavor}/service_profiles', {'service_profile': profile})):
+        refused = api.call(method, path, {**body, 'bogus': 1}, 'admin', 400)
+        assert "unknown key 'bogus'" in refused.text
+        if body == {'service_profile': profile}:
+            api.call(method, path, {'service_profile': {**profile, 'bogus': 1}}, 'admin', 400)
+        assert api.call(method, path, body, 'admin').status_int in (200, 201)
+
+
 def test_null_in_an_update_changes_the_value_or_is_refused(api):
     """A value that stays although the answer is 200 misleads: a client expects that null clears it."""
     things, ignored, empty = network_walk.setting(api), set(), set()
