@@ -113,13 +113,9 @@ def json_type(schema: dict[str, Any], name: str, found: dict[str, dict[str, str]
 def values() -> str:
     """The text of the module of requests."""
     from nova.network.rest import app
-    from nova.network.rest import conntrack_helpers
-    from nova.network.rest import floating_ips
-    from nova.network.rest import qos
     from nova.web import resource
     parts = [VALUES_HEAD]
-    for kind in (*app.RESOURCES.values(), floating_ips.FORWARDINGS, *qos.KINDS,
-                 conntrack_helpers.HELPERS):
+    for kind in app.RESOURCES.values():
         objects: dict[str, dict[str, str]] = {}
         types = {}
         for field in kind.attributes.values():

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING, TypedDict
+from typing import Any, TYPE_CHECKING
 
 from nova import exception
 from nova.context import RequestContext
@@ -18,6 +18,7 @@ from nova.network.rest import networks
 from nova.network.rest import quotas
 from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
+from nova.network.rest.parts import Part
 from nova.network.rest.parts import Parts
 from nova.network.rest import routers
 from nova.web.fields import Constant
@@ -25,27 +26,13 @@ from nova.web.resource import Getter
 from nova.web.resource import Schema
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import FloatingIpsRow, PortForwardingsRow, PortsRow
+    from nova.db.tables.rows import FloatingIpsRow, PortsRow
     from nova.network.rest.request import Deps
     from nova.network.rest.values import FloatingipValues
-    from nova.network.rest.values import PortForwardingValues
 
 MAX_FORWARDINGS = 256          # maximum forwardings of a floating address: each forwarding is an nft rule
 # maximum ports of a forwarding with different external and internal ports: the router has a map entry for each port
 MAX_SHIFTED_PORTS = 1024
-
-
-class Forwarding(TypedDict):
-    """A port forwarding as the API returns it."""
-
-    id: str
-    protocol: str
-    external_port: int
-    internal_port: int
-    internal_port_id: str
-    internal_ip_address: str
-    description: str
-    ports: int
 
 
 def _load_port(conn: Connection, context: RequestContext, rows: list[dict[str, Any]]) -> None:
@@ -147,54 +134,34 @@ def _locked(conn: Connection, row: FloatingIpsRow) -> FloatingIpsRow:
     return FLOATING_IPS.locked(conn, row['id'])
 
 
-def _forwardings(conn: Connection, row: FloatingIpsRow) -> list[PortForwardingsRow]:
-    return db.forwardings(conn, [row['id']])
-
-
-def create_forwarding(conn: Connection, context: RequestContext, row: FloatingIpsRow,
-                      values: PortForwardingValues) -> Forwarding:
+def _columns(row: FloatingIpsRow, values: Mapping[str, Any], known: Part | None) -> Part:
+    """Return the columns of a new or changed forwarding."""
     if row['port_id']:
         raise faults.FloatingIpInUse(floatingip_id=row['id'], by='it is associated with a port.')
-    made = _resolved(conn, context, row, str(uuid.uuid4()), _with_ports(values))
-    _check_single(conn, row, made)
-    if len(_forwardings(conn, row)) >= MAX_FORWARDINGS:
-        raise exception.BadRequest(f'A floating IP has at most {MAX_FORWARDINGS} port forwardings.')
-    db_networks.insert(conn, t.port_forwardings, [
-        {**made, 'project_id': row['project_id'], 'floating_ip_id': row['id']}])
-    return made
+    moved = {'internal_ip_address': None} if 'internal_port_id' in values else {}
+    return {'project_id': row['project_id'], **moved, **_with_ports(values, known)}
 
 
-def update_forwarding(conn: Connection, context: RequestContext, row: FloatingIpsRow, known: Forwarding,
-                      values: PortForwardingValues) -> Forwarding:
-    fresh: dict[str, Any] = {**known, **_with_ports(values, known)}
-    if 'internal_port_id' in values and 'internal_ip_address' not in values:
-        fresh['internal_ip_address'] = None
-    changed = _resolved(conn, context, row, known['id'], fresh)
-    _check_single(conn, row, changed)
-    columns: dict[str, Any] = {**changed}
-    del columns['id']
-    db_networks.update(conn, t.port_forwardings, known['id'], columns)
-    return changed
-
-
-def delete_forwarding(conn: Connection, row: FloatingIpsRow, known: Forwarding) -> None:
-    db_networks.delete(conn, t.port_forwardings, known['id'])
-    if not _forwardings(conn, row):
-        db_networks.update(conn, t.floating_ips, row['id'], {'router_id': None, 'status': 'DOWN'})
-
-
-def _resolved(conn: Connection, context: RequestContext, row: FloatingIpsRow, ident: str,
-              values: dict[str, Any]) -> Forwarding:
-    """Associate the floating address with the router of the port; return the port forwarding."""
-    _port, entry = _fixed(conn, context, values['internal_port_id'], values['internal_ip_address'])
-    router = _router(conn, row, values['internal_port_id'], entry)
+def _check(conn: Connection, context: RequestContext, row: FloatingIpsRow, part: Part, others: list[Part]) -> Part:
+    """Associate the floating address with the router of the port; return the internal address."""
+    _port, entry = _fixed(conn, context, part['internal_port_id'], part['internal_ip_address'])
+    router = _router(conn, row, part['internal_port_id'], entry)
     if row['router_id'] not in (None, router):
         raise exception.BadRequest('All port forwardings of a floating IP must use the same router.')
     db_networks.update(conn, t.floating_ips, row['id'], {'router_id': router, 'status': 'ACTIVE'})
-    return {'id': ident, 'protocol': values['protocol'], 'external_port': values['external_port'],
-            'ports': values['ports'], 'internal_port': values['internal_port'],
-            'internal_port_id': values['internal_port_id'], 'internal_ip_address': entry['ip_address'],
-            'description': values['description']}
+    for each in others:
+        if each['protocol'] == part['protocol'] and (
+                each['external_port'] < part['external_port'] + part['ports']
+                and part['external_port'] < each['external_port'] + each['ports']):
+            raise exception.BadRequest(f"Port {part['external_port']} of {part['protocol']} is already forwarded.")
+    if len(others) >= MAX_FORWARDINGS:
+        raise exception.BadRequest(f'A floating IP has at most {MAX_FORWARDINGS} port forwardings.')
+    return {'internal_ip_address': entry['ip_address']}
+
+
+def _changed(conn: Connection, row: FloatingIpsRow, part: Part, is_deleted: bool) -> None:
+    if is_deleted and not db.forwardings(conn, [row['id']]):
+        db_networks.update(conn, t.floating_ips, row['id'], {'router_id': None, 'status': 'DOWN'})
 
 
 def _with_ports(given: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -224,14 +191,6 @@ def _with_ports(given: Mapping[str, Any], known: Mapping[str, Any] | None = None
     if values['external_port'] != values['internal_port'] and values['ports'] > MAX_SHIFTED_PORTS:
         raise exception.BadRequest(f'Port ranges that differ can have at most {MAX_SHIFTED_PORTS} ports.')
     return values
-
-
-def _check_single(conn: Connection, row: Mapping[str, Any], made: Mapping[str, Any]) -> None:
-    for each in db.forwardings(conn, [row['id']]):
-        if each['id'] != made['id'] and each['protocol'] == made['protocol'] and (
-                each['external_port'] < made['external_port'] + made['ports']
-                and made['external_port'] < each['external_port'] + each['ports']):
-            raise exception.BadRequest(f"Port {made['external_port']} of {made['protocol']} is already forwarded.")
 
 
 def _one_port(name: str) -> Getter:
@@ -266,8 +225,8 @@ FORWARDINGS = Parts('port_forwarding', 'port_forwardings', t.port_forwardings, (
     r.Field('internal_ip_address', s.TEXT, 'internal_ip_address', 'Fixed address of the network port.', write=r.BOTH,
             accepts=s.nullable(s.NETWORK_ADDRESS)),
     r.DESCRIPTION,
-), read=_forwardings, lock=_locked, create=create_forwarding, update=update_forwarding, delete=delete_forwarding,
-    missing=lambda _row, ident: faults.PortForwardingNotFound(id=ident))
+), of='floating_ip_id', order=('protocol', 'external_port'), lock=_locked, check=_check, changed=_changed,
+    columns=_columns, missing=lambda _row, ident: faults.PortForwardingNotFound(id=ident))
 
 _DETAILS = {'name': s.TEXT, 'network_id': s.UUID, 'mac_address': s.TEXT, 'admin_state_up': s.FLAG, 'status': s.TEXT,
             'device_id': s.TEXT, 'device_owner': s.TEXT}

@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import cast, Generic, TYPE_CHECKING, TypedDict, TypeVar
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TYPE_CHECKING
 
 from nova import exception
+from nova.db.networks import networks as db
 from nova.json_types import JsonDocument
 from nova.json_types import JsonObject
 from nova.network.rest import pages
@@ -15,7 +17,6 @@ from nova.network.rest.rows import below
 from nova.network.rest.rows import Page
 from nova.network.rest.rows import R
 from nova.network.rest.rows import Rows
-from nova.network.rest.rows import V
 from nova.web.resource import closed
 from nova.web.resource import Schema
 
@@ -25,47 +26,71 @@ if TYPE_CHECKING:
     from nova.network.rest.request import Deps
 
 
-class Kept(TypedDict):
-    """Columns that each table of sub-resources has."""
-
-    id: str
-
-
-P = TypeVar('P', bound=Kept)            # the row type of a sub-resource
+Part = dict[str, Any]                   # row of a sub-resource
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts(Rows, Generic[R, P, V]):
+class Parts(Rows, Generic[R]):
     """Operations on the sub-resources (parts) of a resource (row).
 
-    read     function(conn, row) -> parts
+    of       column with the id of the resource
+    order    columns that sort the parts
     lock     function(conn, row) -> locked row
-    create   function(conn, context, row, values) -> part
-    update   function(conn, context, row, part, values) -> changed part
-    delete   function(conn, row, part)
+    check    function(conn, context, row, part, others) -> further columns of a new or changed part, or None
+    changed  function(conn, row, part, is_deleted), called after each change
     missing  function(row, id) -> the error for a missing part
+    columns  function(row, values, known part or None) -> columns; None: those of the fields
+    constant further columns of the parts in the table; rows with other values are not parts
+    store, remove   function(conn, part) that replace the standard statements
     ignored  attributes that requests may contain but that have no effect
     """
 
-    read: Callable[[Connection, R], Sequence[P]]
+    of: str
+    order: tuple[str, ...]
     lock: Callable[[Connection, R], R]
-    create: Callable[[Connection, RequestContext, R, V], P]
-    update: Callable[[Connection, RequestContext, R, P, V], P]
-    delete: Callable[[Connection, R, P], None]
+    check: Callable[[Connection, RequestContext, R, Part, list[Part]], Part | None]
+    changed: Callable[[Connection, R, Part, bool], None]
     missing: Callable[[R, str], exception.NovaException]
+    columns: Callable[[R, Mapping[str, Any], Part | None], Part] | None = None
+    constant: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    store: Callable[[Connection, Any], None] | None = None
+    remove: Callable[[Connection, Part], None] | None = None
     ignored: tuple[str, ...] = ()
 
-    def shown(self, part: P) -> JsonObject:
+    def read(self, conn: Connection, row: R) -> list[Part]:
+        """Return the parts of a resource."""
+        found = [part for part in db.many(conn, self.table, [row['id']], self.of)
+                 if self.constant.items() <= part.items()]
+        return sorted(found, key=lambda part: [part[name] for name in self.order])
+
+    def shown(self, part: Mapping[str, Any]) -> JsonObject:
         return self.view('show').compiled(0)(part, None)
 
     def _given(self, body: JsonObject) -> JsonObject:
         return {name: value for name, value in below(body, self.name).items() if name not in self.ignored}
 
-    def _one(self, conn: Connection, row: R, ident: str) -> P:
+    def _one(self, conn: Connection, row: R, ident: str) -> Part:
         for part in self.read(conn, row):
             if part['id'] == ident:
                 return part
         raise self.missing(row, ident)
+
+    def _stored(self, conn: Connection, context: RequestContext, row: R, known: Part | None,
+                values: dict[str, Any]) -> JsonDocument:
+        """Check and store a new or changed part; return its document."""
+        before = known or {'id': str(uuid.uuid4()), self.of: row['id'], **self.constant}
+        part = {**before, **(self.columns(row, values, known) if self.columns else self.stored(values))}
+        others = [each for each in self.read(conn, row) if each['id'] != part['id']]
+        part |= self.check(conn, context, row, part, others) or {}
+        if self.store is not None:
+            self.store(conn, part)
+        elif known is None:
+            db.insert(conn, self.table, [part])
+        else:
+            db.update(conn, self.table, part['id'], {
+                name: value for name, value in part.items() if value != known[name]})
+        self.changed(conn, row, part, False)
+        return {self.name: self.shown(part)}
 
     @property
     def _names(self) -> list[str]:
@@ -82,20 +107,25 @@ class Parts(Rows, Generic[R, P, V]):
 
     def create_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R,
                     body: JsonObject) -> JsonDocument:
-        values = cast('V', self.parse(self._given(body), 'create'))
-        return {self.name: self.shown(self.create(conn, context, self.lock(conn, row), values))}
+        values = self.parse(self._given(body), 'create')
+        return self._stored(conn, context, self.lock(conn, row), None, values)
 
     def update_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R, body: JsonObject,
                     part: str) -> JsonDocument:
         row = self.lock(conn, row)
         known = self._one(conn, row, part)
-        values = cast('V', self.parse(self.different(self.shown(known), self._given(body)), 'update'))
-        return {self.name: self.shown(self.update(conn, context, row, known, values) if values else known)}
+        values = self.parse(self.different(self.shown(known), self._given(body)), 'update')
+        return self._stored(conn, context, row, known, values) if values else {self.name: self.shown(known)}
 
     def delete_part(self, conn: Connection, deps: Deps, context: RequestContext, row: R, body: None,
                     part: str) -> None:
         row = self.lock(conn, row)
-        self.delete(conn, row, self._one(conn, row, part))
+        known = self._one(conn, row, part)
+        if self.remove is not None:
+            self.remove(conn, known)
+        else:
+            db.delete(conn, self.table, known['id'])
+        self.changed(conn, row, known, True)
 
     def actions(self) -> tuple[Action, ...]:
         """Return the operations on these parts, for ``actions`` of the Resource that has the parts."""

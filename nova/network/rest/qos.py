@@ -7,8 +7,7 @@ Administrators create policies. Projects assign their own policies and shared po
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any, NoReturn, TYPE_CHECKING, TypedDict
+from typing import Any, NoReturn, TYPE_CHECKING
 
 from nova import exception
 from nova.context import RequestContext
@@ -25,6 +24,7 @@ from nova.network.rest import guarantees as rest_guarantees
 from nova.network.rest import pages
 from nova.network.rest import rows as r
 from nova.network.rest import schemas as s
+from nova.network.rest.parts import Part
 from nova.network.rest.parts import Parts
 from nova.objects import guarantees as names
 from nova.web.fields import Constant
@@ -33,11 +33,10 @@ from nova.web.resource import Plain
 from nova.web.routes import Route
 
 if TYPE_CHECKING:
-    from nova.db.tables.rows import QosMarkingsRow, QosMinimumsRow, QosPoliciesRow, QosRulesRow
+    from nova.db.engine import Table
+    from nova.db.tables.rows import QosPoliciesRow
     from nova.network.rest.request import Deps
     from nova.network.rest.request import NetworkRequest
-    from nova.network.rest.values import BandwidthLimitRuleValues
-    from nova.network.rest.values import DscpMarkingRuleValues
     from nova.network.rest.values import PolicyValues
 
 KIND, MARKING = 'bandwidth_limit', 'dscp_marking'
@@ -45,16 +44,6 @@ OTHER = 'packet_rate_limit'
 MAX_POLICIES = 1000             # maximum policies of a project
 MAX_KBPS = 80_000_000           # 80 Gbit/s: the kernel's calculation in nanoseconds must fit into 64 bits
 MAX_KPPS = 1_000_000
-
-
-class Limit(TypedDict):
-    """A bandwidth limit as the API returns it."""
-
-    id: str
-    policy_id: str
-    direction: str
-    max_kbps: int
-    max_burst_kbps: int
 
 
 def _rules(conn: Connection, idents: list[str]) -> dict[str, list[JsonObject]]:
@@ -134,74 +123,24 @@ def _missing(row: QosPoliciesRow, ident: str) -> exception.NovaException:
     return faults.QosRuleNotFound(policy_id=row['id'], rule_id=ident[:60])
 
 
-def _limits_of(conn: Connection, row: QosPoliciesRow) -> list[QosRulesRow]:
-    return db.rules_of(conn, [row['id']]).get(row['id'], [])
-
-
-def _check_single(conn: Connection, row: QosPoliciesRow, made: Mapping[str, Any]) -> None:
-    for rule in _limits_of(conn, row):
-        if rule['direction'] == made['direction'] and rule['id'] != made['id']:
-            raise faults.QosRuleExists(policy_id=row['id'], direction=made['direction'])
+def _check_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow, part: Part,
+                 others: list[Part]) -> None:
+    for rule in others:
+        if rule['direction'] == part['direction']:
+            raise faults.QosRuleExists(policy_id=row['id'], direction=part['direction'])
     for minimum in db_guarantees.of_policies(conn, [row['id']]).get(row['id'], ()):
-        if (minimum['type'], minimum['direction']) == (names.BANDWIDTH, made['direction']):
-            _check_range(row, minimum['amount'], made['max_kbps'])
+        if (minimum['type'], minimum['direction']) == (names.BANDWIDTH, part['direction']):
+            _check_range(row, minimum['amount'], part['max_kbps'])
 
 
-def _create_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow,
-                  values: BandwidthLimitRuleValues) -> Limit:
-    made = _limit(str(uuid.uuid4()), row, values)
-    _check_single(conn, row, made)
-    db_networks.insert(conn, t.qos_rules, [{**made, 'description': ''}])
-    _count_change(conn, row)
-    return made
-
-
-def _update_limit(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: Limit,
-                  values: BandwidthLimitRuleValues) -> Limit:
-    changed = _limit(known['id'], row, {**known, **values})
-    _check_single(conn, row, changed)
-    db_networks.update(conn, t.qos_rules, known['id'], LIMITS.stored(values))
-    _count_change(conn, row)
-    return changed
-
-
-def _limit(ident: str, row: QosPoliciesRow, values: Mapping[str, Any]) -> Limit:
-    return {'id': ident, 'policy_id': row['id'], 'direction': values['direction'], 'max_kbps': values['max_kbps'],
-            'max_burst_kbps': values['max_burst_kbps']}
-
-
-def _delete_limit(conn: Connection, row: QosPoliciesRow, known: Limit) -> None:
-    db_networks.delete(conn, t.qos_rules, known['id'])
-    _count_change(conn, row)
-
-
-def _count_change(conn: Connection, row: QosPoliciesRow) -> None:
+def _changed(conn: Connection, row: QosPoliciesRow, part: Part, is_deleted: bool) -> None:
     db_networks.update(conn, t.qos_policies, row['id'], {})
 
 
-def _markings_of(conn: Connection, row: QosPoliciesRow) -> list[QosMarkingsRow]:
-    return [*db.markings_of(conn, [row['id']]).values()]
-
-
-def _create_marking(conn: Connection, context: RequestContext, row: QosPoliciesRow,
-                    values: DscpMarkingRuleValues) -> QosMarkingsRow:
-    if _markings_of(conn, row):
+def _check_marking(conn: Connection, context: RequestContext, row: QosPoliciesRow, part: Part,
+                   others: list[Part]) -> None:
+    if others:
         raise faults.QosRuleExists(policy_id=row['id'], direction='egress')
-    return _update_marking(conn, context, row, {'policy_id': row['id'], 'id': str(uuid.uuid4()), 'dscp_mark': 0},
-                           values)
-
-
-def _update_marking(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: QosMarkingsRow,
-                    values: DscpMarkingRuleValues) -> QosMarkingsRow:
-    made: QosMarkingsRow = {'policy_id': row['id'], 'id': known['id'], 'dscp_mark': values['dscp_mark']}
-    db.mark(conn, made)
-    _count_change(conn, row)
-    return made
-
-
-def _delete_marking(conn: Connection, row: QosPoliciesRow, known: QosMarkingsRow) -> None:
-    db.unmark(conn, row['id'])
-    _count_change(conn, row)
 
 
 def _check_range(row: QosPoliciesRow, minimum: int, maximum: int) -> None:
@@ -209,57 +148,37 @@ def _check_range(row: QosPoliciesRow, minimum: int, maximum: int) -> None:
         raise faults.QoSRuleParameterConflict(policy_id=row['id'], minimum=minimum, maximum=maximum)
 
 
-def _minimums(kind: str, parameter: str, fields: tuple[r.Field, ...]) -> Parts[QosPoliciesRow, QosMinimumsRow, Any]:
-    """Return the API operations on rules of one type: minimum bandwidth or minimum packet rate.
+def _check_minimum(conn: Connection, context: RequestContext, row: QosPoliciesRow, part: Part,
+                   others: list[Part]) -> None:
+    directions = [each['direction'] for each in others]
+    if part['direction'] in directions:
+        raise faults.QosRuleExists(policy_id=row['id'], direction=part['direction'])
+    if others and 'any' in (part['direction'], *directions):
+        raise faults.QosRulesConflict(policy_id=row['id'])
+    for limit in LIMITS.read(conn, row) if part['type'] == names.BANDWIDTH else ():
+        if limit['direction'] == part['direction']:
+            _check_range(row, part['amount'], limit['max_kbps'])
+    if user := db.without_guarantees(conn, row['id']):
+        raise faults.QosRuleNotSupported(rule_type=part['type'], user=user)
 
-    :param parameter: field with the guaranteed amount
-    """
-    def read(conn: Connection, row: QosPoliciesRow) -> list[QosMinimumsRow]:
-        found = db_guarantees.of_policies(conn, [row['id']]).get(row['id'], [])
-        return [each for each in found if each['type'] == kind]
 
-    def check(conn: Connection, row: QosPoliciesRow, ident: str, direction: str, amount: int) -> None:
-        others = [each['direction'] for each in read(conn, row) if each['id'] != ident]
-        if direction in others:
-            raise faults.QosRuleExists(policy_id=row['id'], direction=direction)
-        if others and 'any' in (direction, *others):
-            raise faults.QosRulesConflict(policy_id=row['id'])
-        for limit in _limits_of(conn, row) if kind == names.BANDWIDTH else ():
-            if limit['direction'] == direction:
-                _check_range(row, amount, limit['max_kbps'])
-        if user := db.without_guarantees(conn, row['id']):
-            raise faults.QosRuleNotSupported(rule_type=kind, user=user)
-
-    def create(conn: Connection, context: RequestContext, row: QosPoliciesRow,
-               values: Mapping[str, Any]) -> QosMinimumsRow:
-        made: dict[str, Any] = {'id': str(uuid.uuid4()), 'policy_id': row['id'], 'type': kind,
-                                'direction': values['direction'], 'amount': values[parameter]}
-        check(conn, row, made['id'], made['direction'], made['amount'])
-        db_networks.insert(conn, t.qos_minimums, [{**made, 'description': ''}])
-        return changed(conn, row, made['id'])
-
-    def update(conn: Connection, context: RequestContext, row: QosPoliciesRow, known: QosMinimumsRow,
-               values: Mapping[str, Any]) -> QosMinimumsRow:
-        direction, amount = values.get('direction', known['direction']), values.get(parameter, known['amount'])
-        if (direction, amount) == (known['direction'], known['amount']):
-            return known
-        check(conn, row, known['id'], direction, amount)
-        db_networks.update(conn, t.qos_minimums, known['id'], parts.stored(values))
-        return changed(conn, row, known['id'])
-
-    def changed(conn: Connection, row: QosPoliciesRow, ident: str) -> QosMinimumsRow:
-        _count_change(conn, row)
+def _changed_minimum(conn: Connection, row: QosPoliciesRow, part: Part, is_deleted: bool) -> None:
+    _changed(conn, row, part, is_deleted)
+    if not is_deleted:
         rest_guarantees.claim(conn, db_guarantees.claim_policy, row['id'])
-        return next(each for each in read(conn, row) if each['id'] == ident)
 
-    def delete(conn: Connection, row: QosPoliciesRow, known: QosMinimumsRow) -> None:
-        db_networks.delete(conn, t.qos_minimums, known['id'])
-        _count_change(conn, row)
 
-    parts: Parts[QosPoliciesRow, QosMinimumsRow, Any] = Parts(
-        f'{kind}_rule', f'{kind}_rules', t.qos_minimums, (*_rule_fields(kind), *fields), read=read, lock=_lock,
-        create=create, update=update, delete=delete, missing=_missing, ignored=_OWNERS)
-    return parts
+def _parts(kind: str, table: Table[Any], order: tuple[str, ...], *fields: r.Field,
+           **functions: Any) -> Parts[QosPoliciesRow]:
+    """Return the API operations on rules of one type."""
+    return Parts(f'{kind}_rule', f'{kind}_rules', table, (*_rule_fields(kind), *fields), of='policy_id', order=order,
+                 lock=_lock, missing=_missing, ignored=('tenant_id', 'project_id'), **functions)
+
+
+def _minimums(kind: str, *fields: r.Field) -> Parts[QosPoliciesRow]:
+    """Return the API operations on rules of one type: minimum bandwidth or minimum packet rate."""
+    return _parts(kind, t.qos_minimums, ('direction',), *fields, constant={'type': kind}, check=_check_minimum,
+                  changed=_changed_minimum)
 
 
 def _rule_fields(kind: str) -> tuple[r.Field, ...]:
@@ -267,35 +186,31 @@ def _rule_fields(kind: str) -> tuple[r.Field, ...]:
             r.Field('type', s.const(kind), Constant(kind), 'Type of the rule.'))
 
 
-_OWNERS = ('tenant_id', 'project_id')
-LIMITS = Parts(f'{KIND}_rule', f'{KIND}_rules', t.qos_rules, (
-    *_rule_fields(KIND),
+def _direction(*more: str) -> r.Field:
+    return r.Field('direction', s.one_of(*more, *names.DIRECTIONS), 'direction', 'Direction, as the guest sees it'
+                   + ('; any: both together.' if more else '.'), write=r.BOTH, default='egress')
+
+
+LIMITS = _parts(
+    KIND, t.qos_rules, ('direction',),
     r.Field('max_kbps', s.NUMBER, 'max_kbps', 'Bandwidth in kbit/s.', write=r.BOTH, accepts=s.integer(1, MAX_KBPS),
             required=True),
     r.Field('max_burst_kbps', s.NUMBER, 'max_burst_kbps', 'Burst in kbit; 0: computed by the host.', write=r.BOTH,
             accepts=s.integer(0, MAX_KBPS), default=0),
-    r.Field('direction', s.one_of(*names.DIRECTIONS), 'direction', 'Direction, as the guest sees it.',
-            write=r.BOTH, default='egress'),
-), read=_limits_of, lock=_lock, create=_create_limit, update=_update_limit, delete=_delete_limit, missing=_missing,
-    ignored=_OWNERS)
-MARKINGS = Parts(f'{MARKING}_rule', f'{MARKING}_rules', t.qos_markings, (
-    *_rule_fields(MARKING),
+    _direction(), check=_check_limit, changed=_changed)
+MARKINGS = _parts(
+    MARKING, t.qos_markings, ('id',),
     r.Field('dscp_mark', s.NUMBER, 'dscp_mark', 'DSCP value.', write=r.BOTH, accepts=s.DSCP_MARK, required=True),
-), read=_markings_of, lock=_lock, create=_create_marking, update=_update_marking, delete=_delete_marking,
-    missing=_missing, ignored=_OWNERS)
-
-
+    check=_check_marking, changed=_changed, store=db.mark, remove=lambda conn, part: db.unmark(conn, part['policy_id']))
 MINIMUMS = {
-    names.BANDWIDTH: _minimums(names.BANDWIDTH, 'min_kbps', (
+    names.BANDWIDTH: _minimums(
+        names.BANDWIDTH,
         r.Field('min_kbps', s.NUMBER, 'amount', 'Guaranteed bandwidth in kbit/s.', write=r.BOTH,
-                accepts=s.integer(1, MAX_KBPS), required=True),
-        r.Field('direction', s.one_of(*names.DIRECTIONS), 'direction', 'Direction, as the guest sees it.',
-                write=r.BOTH, default='egress'))),
-    names.PACKET_RATE: _minimums(names.PACKET_RATE, 'min_kpps', (
+                accepts=s.integer(1, MAX_KBPS), required=True), _direction()),
+    names.PACKET_RATE: _minimums(
+        names.PACKET_RATE,
         r.Field('min_kpps', s.NUMBER, 'amount', 'Guaranteed packet rate in thousands of packets a second.',
-                write=r.BOTH, accepts=s.integer(1, MAX_KPPS), required=True),
-        r.Field('direction', s.one_of('any', *names.DIRECTIONS), 'direction',
-                'Direction, as the guest sees it; any: both together.', write=r.BOTH, default='egress')))}
+                write=r.BOTH, accepts=s.integer(1, MAX_KPPS), required=True), _direction('any'))}
 
 
 # ---- rule types -----------------------------------------------------------------
@@ -346,7 +261,7 @@ ROUTES = (Route('GET', '/qos/rule-types', rule_types, 'get_rule_type', answer=Do
           Route('GET', '/qos/rule-types/{kind}', show_rule_type, 'get_rule_type', answer=Document({
               'rule_type': _RULE_TYPE})))
 
-KINDS: tuple[Parts[QosPoliciesRow, Any, Any], ...] = (LIMITS, MARKINGS, *MINIMUMS.values())
+KINDS: tuple[Parts[QosPoliciesRow], ...] = (LIMITS, MARKINGS, *MINIMUMS.values())
 POLICIES = r.Resource('policy', 'policies', t.qos_policies, (
     *r.NAMED, r.SHARED,
     r.Field('is_default', s.const(False), Constant(False), 'Always false.', write=r.BOTH, accepts=s.one_of(False),

@@ -93,23 +93,3 @@ RbacPolicyValues = TypedDict('RbacPolicyValues', {
 PolicyValues = TypedDict('PolicyValues', {
     'project_id': str | None, 'tenant_id': str | None, 'description': str, 'name': str, 'shared': bool,
     'is_default': bool}, total=False)
-
-PortForwardingValues = TypedDict('PortForwardingValues', {
-    'protocol': str, 'external_port': int | None, 'external_port_range': str | None, 'internal_port': int | None,
-    'internal_port_range': str | None, 'internal_port_id': str, 'internal_ip_address': str | None, 'description': str},
-    total=False)
-
-BandwidthLimitRuleValues = TypedDict('BandwidthLimitRuleValues', {
-    'max_kbps': int, 'max_burst_kbps': int, 'direction': str}, total=False)
-
-DscpMarkingRuleValues = TypedDict('DscpMarkingRuleValues', {
-    'dscp_mark': int}, total=False)
-
-MinimumBandwidthRuleValues = TypedDict('MinimumBandwidthRuleValues', {
-    'min_kbps': int, 'direction': str}, total=False)
-
-MinimumPacketRateRuleValues = TypedDict('MinimumPacketRateRuleValues', {
-    'min_kpps': int, 'direction': str}, total=False)
-
-ConntrackHelperValues = TypedDict('ConntrackHelperValues', {
-    'helper': str, 'protocol': str, 'port': int}, total=False)
