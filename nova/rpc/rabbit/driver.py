@@ -13,6 +13,7 @@ from nova.json_types import Json
 from nova.json_types import JsonObject
 from nova.rpc.delivery import ExcInfo
 from nova.rpc.rabbit import envelope
+from nova.rpc.rabbit import frames
 from nova.rpc.rabbit import session as rabbit_session
 from nova.rpc.rabbit import settings as rabbit_settings
 from nova.runtime.hooks import oslo_messaging as messaging_hooks
@@ -152,15 +153,17 @@ class Incoming(messaging_hooks.BaseIncoming):
     """
 
     def __init__(self, answers: Answers, inner: JsonObject, acknowledge: Callable[[], None]) -> None:
-        number, self._queue = inner.pop(envelope.CALL, None), inner.pop(envelope.REPLIES, None)
+        number, queue = inner.pop(envelope.CALL, None), inner.pop(envelope.REPLIES, None)
         timeout = inner.pop(envelope.MONITORED, None)
         super().__init__(*envelope.parts(inner), msg_id=number)
-        self.client_timeout = timeout
+        # a queue of another type, or with a name that AMQP does not allow, cannot exist: the message gets no reply
+        self._queue = queue if isinstance(queue, str) and len(queue.encode()) <= frames.MAX_NAME else None
+        self.client_timeout = timeout if self._queue else None
         self._number, self._answers, self._acknowledge = number, answers, acknowledge
         self._sign_of_life: Reply | None = None
 
     def _send(self, result: Json, failure: str | None, ending: bool) -> Reply:
-        return self._answers.send(str(self._queue), envelope.pack(
+        return self._answers.send(self._queue or '', envelope.pack(
             {'result': result, 'failure': failure, 'ending': ending, envelope.CALL: self._number}))
 
     def reply(self, reply: Json = None, failure: ExcInfo | None = None) -> None:

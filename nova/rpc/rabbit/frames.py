@@ -28,6 +28,7 @@ _TYPE, _ENCODING, _MODE, _EXPIRATION, _NUMBER = 1 << 15, 1 << 14, 1 << 12, 1 << 
 _PERSISTENT = 2
 _JSON = b'\x10application/json\x05utf-8' + bytes([_PERSISTENT])
 
+MAX_NAME = 255                       # bytes of a short string, such as the name of a queue or exchange
 HEARTBEAT_FRAME = _FRAME.pack(HEARTBEAT, 0, 0) + _END
 
 
@@ -37,6 +38,8 @@ def _short(text: str) -> bytes:
     :raises ValueError: the text has more than 255 bytes
     """
     data = text.encode()
+    if len(data) > MAX_NAME:
+        raise ValueError(f'A name has more than {MAX_NAME} bytes: {text}')
     return bytes([len(data)]) + data
 
 

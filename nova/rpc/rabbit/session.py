@@ -50,7 +50,7 @@ class Message:
         return self.exchange.name if self.exchange else ''
 
     def settle(self, failure: Exception | None) -> None:
-        """Report the final outcome; called by the reading thread.
+        """Report the final outcome; called by the reading thread, or by the sender's if the message cannot be encoded.
 
         :param failure: MessageUndeliverable, MessageDeliveryFailure; None: the broker has confirmed the message
         """
@@ -90,7 +90,7 @@ class Session:
         self._wanted = threading.Event()               # set if a caller waits for a broker
         self._subscriptions: list[Subscription] = []
         self._tags = itertools.count(1)
-        self._numbers = itertools.count(1)
+        self._number = 1                               # number of the next message on this connection
         self._unconfirmed: dict[int, Message] = {}
         self._parked: dict[int, Message] = {}          # {id: message} of messages that wait for a connection
         self._suspects: list[Message] = []             # one of these messages made the broker close the channel
@@ -124,13 +124,20 @@ class Session:
             return self._parked.pop(id(message), None) is not None
 
     def _write(self, link: rabbit_link.Link, message: Message) -> None:
-        number = next(self._numbers)
+        number = self._number
+        try:
+            data = frames.publish(
+                rabbit_link.PUBLISHING, message.exchange_name, message.key, message.body, number,
+                mandatory=message.mandatory, expires_ms=message.expires_ms, limit=link.limit)
+        except ValueError as error:
+            message.settle(oslo_messaging.MessageDeliveryFailure(str(error)))
+            return
+        # Only a message that is written takes a number, because the broker counts the messages that it receives.
+        self._number += 1
         self._unconfirmed[number] = message
         message.sent_at = time.monotonic()
         try:
-            link.write(self._declarations(message) + frames.publish(
-                rabbit_link.PUBLISHING, message.exchange_name, message.key, message.body, number,
-                mandatory=message.mandatory, expires_ms=message.expires_ms, limit=link.limit))
+            link.write(self._declarations(message) + data)
         except OSError as error:                       # the next connection sends the message
             LOG.debug('A message waits for the next connection: %s', error)
 
@@ -368,7 +375,7 @@ class Session:
     def _prepare(self, made: rabbit_link.Link, unconfirmed: dict[int, Message]) -> None:
         with self._state:
             waiting = {id(message): message for message in self._unconfirmed.values() if not message.given_up}
-            self._unconfirmed, self._numbers, self._declared = unconfirmed, itertools.count(1), set()
+            self._unconfirmed, self._number, self._declared = unconfirmed, 1, set()
             self._parked = waiting | self._parked
         while self._suspects:
             if self._suspects[0].given_up:

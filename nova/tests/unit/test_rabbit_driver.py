@@ -429,3 +429,54 @@ def test_withdrawn_messages_are_not_sent_by_the_next_connection(monkeypatch):
     session._prepare(None, {})
     session.publish(messages[0])
     assert tried == [messages[1]] and session._suspects == [] and session._parked == {}
+
+
+class Written:
+    """A link that counts the messages that are written to it."""
+
+    def __init__(self):
+        self.limit, self.count = 4096, 0
+
+    def write(self, data):
+        self.count += 1
+
+
+@pytest.fixture
+def unsent():
+    """A session without a connection: messages are parked."""
+    session = rabbit_session.Session(configured()[1])
+    session._thread = threading.current_thread()          # no connection begins
+    return session
+
+
+def cast(key):
+    return driver.Sent(settings.Exchange('nova', 'topic', False, False), key, b'{}', mandatory=True)
+
+
+def test_a_message_with_a_long_name_takes_no_number(unsent):
+    """The confirmation of each later message settled the message before it."""
+    unsent._link = link = Written()
+    bad, good = cast('x' * 256), cast('compute.h1')
+    unsent.publish(bad)
+    unsent.publish(good)
+    assert isinstance(bad.error, oslo_messaging.MessageDeliveryFailure) and link.count == 1
+    unsent._confirmed(unsent._unconfirmed, 1, False, True)
+    assert good.settled.is_set() and good.error is None and unsent._unconfirmed == {}
+
+
+def test_a_message_with_a_long_name_does_not_remove_other_parked_messages(unsent):
+    messages = [cast('compute.h1'), cast('é' * 128), cast('compute.h2')]
+    for message in messages:
+        unsent.publish(message)
+    unsent._unpark(Written())
+    assert list(unsent._unconfirmed.values()) == [messages[0], messages[2]]
+    assert isinstance(messages[1].error, oslo_messaging.MessageDeliveryFailure)
+
+
+@pytest.mark.parametrize('queue', ['', 'q' * 256, 7, ['q'], None])
+def test_a_message_with_an_impossible_reply_queue_gets_no_reply(queue):
+    session = Session()
+    incoming = driver.Incoming(driver.Answers(session, 60), {
+        'method': 'echo', envelope.CALL: 'n', envelope.REPLIES: queue, envelope.MONITORED: 60}, lambda: None)
+    incoming.reply(1)
+    assert session.sent == [] and incoming.client_timeout is None
