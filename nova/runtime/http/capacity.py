@@ -114,6 +114,8 @@ class Capacity(Generic[Connection]):
         with self._lock:
             self._remove_answer(conn)
             self._remove_bytes(conn)
+            if conn not in self._all:            # evicted: it is closed after this response
+                return []
             self._answers[conn] = size
             self._answered += size
             victims = []

@@ -16,6 +16,7 @@ from nova.runtime import concurrency
 from nova.runtime import health
 from nova.runtime import wsgi
 from nova.runtime.http import addresses
+from nova.runtime.http import capacity
 from nova.runtime.http import channel
 from nova.runtime.http import limits as http_limits
 from nova.runtime.http import priorities
@@ -276,6 +277,27 @@ def test_bytes_of_bodies_that_wait_are_bounded(served):
         waiting[3].sendall(b'a' * 99_000)
         assert waiting[3].recv(100)[9:12] == b'200'
         assert ask(server, body=b'b' * 300_000) == (200, b'300000')
+
+
+class Peer:
+    address = client = '192.0.2.1'
+
+
+def test_the_response_of_an_evicted_connection_is_not_counted():
+    """Its entry stayed for ever, and a later eviction of unread responses did not end."""
+    limits = dataclasses.replace(http_limits.LIMITS, bodies_per_address=100_000, answers=1000)
+    of = capacity.Capacity(limits, (), 100)
+    evicted, first, second = Peer(), Peer(), Peer()
+    of.enter(evicted)
+    assert of.arrives(evicted, 200_000 + limits.free) == (capacity.BODIES, None)
+    assert of.answers(evicted, 150) == []
+    of.leave(evicted)
+    assert of._answers == {} and of._answered == 0
+    for peer in (first, second):
+        of.enter(peer)
+        of.begins(peer)
+    assert of.answers(first, 600) == []
+    assert of.answers(second, 600) == [first]
 
 
 PLAN = priorities.Plan(4, 1, [priorities.Priority('login', 1, 2)],
