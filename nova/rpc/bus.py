@@ -331,7 +331,7 @@ class Server:
         self._new = functools.partial(_RpcServer, interface, transport, target, keepalive.Dispatcher(
             [_endpoint(interface, manager, self._work, admission), self._arrivals],
             serializer.Serializer(backport=backport),
-            check=None if keys is None else functools.partial(keys.check, interface.topic, server, interface)))
+            check=None if keys is None else functools.partial(_check_sender, keys, interface, server)))
         self._rpc = self._new()
         # threads that end former subscriptions (see resubscribe) and wait for their running calls
         self._unsubscribing: list[threading.Thread] = []
@@ -469,6 +469,32 @@ def _retry_cast(topic: str, row: Method, function: Callable[P, Result]) -> Calla
     return method
 
 
+def _check_sender(keys: signatures.Signatures, interface: Interface, server: str, ctxt: JsonObject,
+                  message: JsonObject) -> None:
+    """Verify the signature of a message; the lookup of its key may need the database.
+
+    :raises NovaException: the message is refused, or could not be checked
+    """
+    topic, name = interface.topic, str(message.get('method'))
+    row = interface.methods.get(name)
+    check = functools.partial(keys.check, topic, server, interface)
+    try:
+        (check if row is None or row.call else _retry_cast(topic, row, check))(ctxt, message)
+    except exception.NovaException:
+        raise
+    except Exception as error:
+        raise _logged(topic, name[:40], error) from None
+
+
+def _logged(topic: str, name: str, error: Exception) -> exception.NovaException:
+    """Log the error of a message; return the error for its sender."""
+    if errors.is_named(error, _DATABASE_DOWN | _DATABASE_BUSY):
+        LOG.error('%s.%s: the database is unavailable or busy: %s', topic, name, error)
+        return exception.ServiceUnavailable(service=topic)
+    LOG.exception('%s.%s failed', topic, name)
+    return exception.RemoteError(service=topic, type=type(error).__name__)
+
+
 def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> Callable[P, Result]:
     """Return a function that passes NovaExceptions to the caller; it logs other errors and passes only their type."""
     run = function if row.call else _retry_cast(topic, row, function)
@@ -480,12 +506,7 @@ def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> C
             LOG.log(logging.DEBUG if row.call else logging.WARNING, '%s.%s: %s', topic, row.name, error)
             failure = error
         except Exception as error:
-            if errors.is_named(error, _DATABASE_DOWN | _DATABASE_BUSY):
-                LOG.error('%s.%s: the database is unavailable or busy: %s', topic, row.name, error)
-                failure = exception.ServiceUnavailable(service=topic)
-            else:
-                LOG.exception('%s.%s failed', topic, row.name)
-                failure = exception.RemoteError(service=topic, type=type(error).__name__)
+            failure = _logged(topic, row.name, error)
         try:
             raise failure from None
         except exception.NovaException:

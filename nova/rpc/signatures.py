@@ -182,6 +182,7 @@ class Signatures:
 
         :raises MessageRefused: the message's signature is invalid or missing
         :raises MessageRepeated: the message is a repetition; its sender gets the answer to the first copy
+        :raises Exception: the key cannot be looked up now; the unchanged context can be checked again
         """
         signature = ctxt.pop(FIELD, None)
         ctxt.pop(SIGNED_BY, None)
@@ -195,6 +196,9 @@ class Signatures:
         except exception.MessageRefused as error:
             metrics.RPC_SIGNATURES.labels(topic, 'refused').inc()
             self._note(f'The message {str(message.get("method"))[:40]}', ctxt, error.message)
+            raise
+        except Exception:
+            ctxt[FIELD] = signature
             raise
         metrics.RPC_SIGNATURES.labels(topic, 'ok' if found else 'unsigned').inc()
         if found is not None and found.host is not None:

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
+from nova import conf as nova_conf
 from nova import exception
 from nova.cmd.manage import main as manage
 from nova.db import engine
@@ -17,6 +18,7 @@ from nova.db import errors as db_errors
 from nova.db import grants
 from nova.db import server_engines
 from nova.rpc import bus
+from nova.rpc import signatures
 from nova.runtime import concurrency
 from nova.tests.support import waiting
 from nova.tests.support import rpc as test_rpc
@@ -189,6 +191,39 @@ def test_a_cast_waits_for_the_database(error, monkeypatch, caplog):
         made.client(test_rpc.ECHO).remember(test_rpc.CONTEXT, value=1)
         assert done.wait(10) and asked == [1, 1, 1]
         assert caplog.text.count('echo.remember is retried in 0 s, because the database is unavailable or busy: ') == 2
+    finally:
+        server.stop()
+        made.close()
+
+
+@ERRORS
+def test_messages_are_checked_when_the_database_returns(error, monkeypatch, caplog):
+    """The lookup of a sender's key failed without a log entry: casts were lost, and calls got no answer."""
+    monkeypatch.setattr(bus, 'CAST_PAUSES_S', dict.fromkeys(bus.CAST_PAUSES_S, (0, 0)))
+    keys, failures = signatures.Signatures(signatures.REQUIRE), [error, error, error]
+    keys.key = key = signatures.Key()
+
+    def look_up(_key_id):
+        if failures:
+            raise failures.pop()
+        return signatures.Trusted(None, key.public)
+    keys.trusted = look_up
+    made = bus.Bus(nova_conf.new(files=[]), 'nova-inprocess:///checked', keys=keys)
+    manager = test_rpc.Manager()
+    server = made.serve(test_rpc.ECHO, manager, 'one')
+    server.start()
+    client = made.client(test_rpc.ECHO)
+    try:
+        with pytest.raises(exception.ServiceUnavailable):
+            client.echo(test_rpc.CONTEXT, value=0)
+        client.remember(test_rpc.CONTEXT, value=1)
+        assert manager.event.wait(10) and manager.remembered == [1] and failures == []
+        assert caplog.text.count('echo.echo: the database is unavailable or busy: ') == 1
+        assert caplog.text.count('echo.remember is retried in 0 s, because the database is unavailable or busy: ') == 2
+        failures.append(OSError('disk'))
+        with pytest.raises(exception.RemoteError):
+            client.echo(test_rpc.CONTEXT, value=1)
+        assert client.echo(test_rpc.CONTEXT, value=2) == 2
     finally:
         server.stop()
         made.close()
