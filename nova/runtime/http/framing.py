@@ -277,9 +277,13 @@ class Gateway(wsgi.Gateway_10):
         self.req.close_connection = True
 
     def respond(self) -> None:
-        """Send the response as cheroot does, but send files with sendfile."""
+        """Send the response as cheroot does, but send files with sendfile, and send no body after HEAD."""
         response = self.req.server.wsgi_app(self.env, self.start_response)
         try:
+            if self.req.method == b'HEAD':
+                if not self.started_response:                  # a generator calls start_response when it begins
+                    next(iter(response), None)
+                return
             part = getattr(response, 'part', None)             # see nova.web.request.Stream
             if part is not None and part[2] == self.remaining_bytes_out and self.req.conn.wfile.takes_file(part[2]):
                 self.req.ensure_headers_sent()

@@ -114,6 +114,20 @@ def test_downloads_are_streamed(served):
     assert status == 200 and len(body) == 64 * 65536
 
 
+# without a Content-Length the connection is closed after the first response
+@pytest.mark.parametrize('application, responses', [(echo, 2), (stream, 1)])
+def test_a_response_to_head_has_no_body(served, application, responses):
+    """The body of an error was read as the beginning of the next response of the connection."""
+    server = served(application)
+    with socket.create_connection(('127.0.0.1', server.port), timeout=10) as sock:
+        sock.sendall(b'HEAD / HTTP/1.1\r\nHost: x\r\n\r\nHEAD /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+        answer = b''
+        while piece := sock.recv(65536):
+            answer += piece
+    *heads, rest = answer.split(b'\r\n\r\n')
+    assert [head[:15] for head in heads] == [b'HTTP/1.1 200 OK'] * responses and rest == b''
+
+
 def test_unhandled_error_returns_500_without_details(served):
     status, body, response = ask(served(broken))
     assert status == 500
