@@ -399,15 +399,21 @@ def exposed(accept: str = '') -> tuple[bytes, str]:
     return encode(REGISTRY), content_type
 
 
-def exposed_of_all(texts: dict[str, str], accept: str = '') -> tuple[bytes, str]:
+def parsed(text: str) -> list[metrics_core.Metric]:
+    """Return the metrics of a result of ``exposed`` in the classic format.
+
+    :raises ValueError: the text cannot be parsed
+    """
+    return list(parser.text_string_to_metric_families(text))
+
+
+def exposed_of_all(others: dict[str, list[metrics_core.Metric]], accept: str = '') -> tuple[bytes, str]:
     """Return the metrics of this process (label worker='0') and of other processes, in the format of ``exposed``.
 
-    :param texts: {label value: result of ``exposed`` of another process, in the classic format}
-    :raises ValueError: a text cannot be parsed
+    :param others: {label value: metrics of another process}
     """
     families: dict[str, metrics_core.Metric] = {}
-    for worker, found in [('0', REGISTRY.collect()),
-                          *((worker, parser.text_string_to_metric_families(text)) for worker, text in texts.items())]:
+    for worker, found in {'0': REGISTRY.collect(), **others}.items():
         for family in found:
             kept = families.setdefault(family.name, metrics_core.Metric(family.name, family.documentation,
                                                                         family.type))

@@ -156,14 +156,14 @@ class Pool:
         return {f'{self._binary} worker {worker.number}': worker.state() for worker in self._workers}
 
     def exposed(self, accept: str = '') -> tuple[bytes, str]:
-        """Return the metrics of all processes, each with its label ``worker``; the first process has 0."""
-        texts = {}
+        """Return the metrics of all processes that serve, each with its label ``worker``; the first process has 0."""
+        found = {}
         for worker in self._workers:
             try:
-                texts[str(worker.number)] = worker.ask('/metrics').decode()
-            except (OSError, ValueError, http.client.HTTPException) as error:
+                found[str(worker.number)] = metrics.parsed(worker.ask('/metrics').decode())
+            except (OSError, ValueError, http.client.HTTPException, exception.Unavailable) as error:
                 LOG.warning('Cannot read the metrics of worker %s: %s', worker.number, error)
-        return metrics.exposed_of_all(texts, accept)
+        return metrics.exposed_of_all(found, accept)
 
 
 class _Worker:

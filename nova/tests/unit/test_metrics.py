@@ -20,6 +20,7 @@ from nova.rpc import bus
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
 from nova.runtime import metrics
+from nova.runtime.http import workers
 
 WORK = Interface('counted', '1.0', Method('job', ('what',), call=True))
 
@@ -88,6 +89,27 @@ def test_promtool_accepts_what_is_exposed():
 def test_openmetrics_is_spoken_to_who_asks_for_it():
     body, kind = metrics.exposed('application/openmetrics-text; version=1.0.0')
     assert kind.startswith('application/openmetrics-text') and body.endswith(b'# EOF\n')
+
+
+def answer_once(listener, body):
+    sock, _address = listener.accept()
+    with sock:
+        sock.recv(65536)
+        sock.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+
+
+def test_metrics_of_a_worker_that_does_not_serve_or_sends_a_part_are_left_out(caplog):
+    """The restart of one worker made all metrics unavailable."""
+    pool, body = workers.Pool(None, 'nova-api', []), b'nova_build_info{binary="other"} 1.0\n'
+    pool._workers = [workers._Worker('nova-api', number, [], 60, None) for number in (1, 2, 3)]
+    for worker, answer in zip(pool._workers[1:], (body, body + b'nova_healthy{bin'), strict=True):
+        worker._serves = True
+        threading.Thread(target=answer_once, args=(worker._monitoring, answer), daemon=True).start()
+    text = pool.exposed()[0].decode()
+    assert re.findall(r'^nova_build_info{binary="other",worker="(.)"} 1.0$', text, re.M) == ['2']
+    assert 'metrics of worker 1: ' in caplog.text and 'metrics of worker 3: ' in caplog.text
+    for worker in pool._workers:
+        worker._monitoring.close()
 
 
 def test_tasks_in_progress_are_counted_with_their_age():
