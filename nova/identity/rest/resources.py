@@ -48,6 +48,12 @@ def _no_domain(_name: str, value: bool | str) -> bool | str:
     return value
 
 
+def _without_nul(name: str, value: str) -> str:
+    if '\0' in value:                    # PostgreSQL cannot store it
+        raise exception.BadRequest(f'Invalid input for policy.{name}: invalid (pattern).')
+    return value
+
+
 def project_flag(name: str, value: bool | str) -> bool:
     """Parse a flag of a project; raises BadRequest."""
     if value not in (True, False, 'True', 'TRUE', 'true', 'False', 'FALSE', 'false'):
@@ -193,7 +199,7 @@ POLICY = OpenKind('policy', 'policies', t.identity_policies, (
     _ID,
     _name(255, key='type', doc='Media type of the document.'),
     Field('blob', s.STRING, 'blob', 'Policy document, which the Identity service stores but does not evaluate.',
-          required=True, accepts={'type': 'string', 'maxLength': 65536}, **WRITE),
+          required=True, accepts=Converted({'type': 'string', 'maxLength': 65536}, _without_nul), **WRITE),
     linked('policies/{id}'),
 ))
 

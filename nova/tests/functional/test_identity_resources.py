@@ -310,7 +310,8 @@ def test_policy_documents_are_stored_and_filtered(cloud, admin):
     assert admin('GET', path)['policy'] == made
     changed = admin('PATCH', path, {'policy': {'type': 'text/plain', 'blob': 'x', 'description': 'e'}})['policy']
     assert changed == {**made, 'type': 'text/plain', 'blob': 'x', 'description': 'e'}
-    for body in ({'type': 'x'}, {'type': '', 'blob': 'x'}, {'type': 'x', 'blob': {}}):
+    for body in ({'type': 'x'}, {'type': '', 'blob': 'x'}, {'type': 'x', 'blob': {}},
+                 {'type': 'x', 'blob': 'a\0b'}):
         admin('POST', '/v3/policies', {'policy': body}, code=400)
     assert cloud.call('GET', '/v3/policies', token=cloud.token('demo')).status_int == 403
     admin('DELETE', path)
