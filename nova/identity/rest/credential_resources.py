@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from nova import exception
 from nova.db.audit import log
 from nova.identity.embedded import credentials
+from nova.identity.rest import operations
 from nova.identity.rest import resources
 from nova.identity.rest import schemas
 from nova.identity.rest.operations import Request
@@ -93,6 +94,7 @@ def show_user_credential(req: Request, credential_id: str) -> Stored:
 
 def update_user_credential(req: Request, credential_id: str) -> credentials.Credential:
     row, given = _allowed(req, credential_id, UPDATE), req.body
+    operations.expect_id(given, credential_id)
     if given.get('user_id', row['user_id']) != row['user_id']:
         raise exception.Forbidden('The user of a credential cannot be changed.')
     if given.get('type', row['type']) != row['type']:

@@ -72,9 +72,11 @@ class Crud:
     def update(self, req: Request, **parts: str) -> Stored:
         """Update a resource.
 
+        :raises BadRequest: the body has another id
         :raises Forbidden: a field cannot be changed
         """
         values, (row_id,) = self.kind.values(req.body, new=False), parts.values()
+        operations.expect_id(req.body, row_id)
         values.pop('id', None)
         fixed = [name for name in self.kind.fixed if name in values]
         row = self.store(req).get(row_id) if fixed else {}
@@ -204,6 +206,7 @@ class Projects(InDomain):
     def update(self, req: Request, **parts: str) -> Stored:
         """Update a project.
 
+        :raises BadRequest: the body has another id
         :raises Forbidden: a field cannot be changed
         """
         domains = self._domains(req, 'update', *parts.values())
@@ -212,6 +215,7 @@ class Projects(InDomain):
             raise exception.Forbidden('The field is_domain of a project cannot be changed.')
         if domains is not None:
             row_id, = parts.values()
+            operations.expect_id(req.body, row_id)
             return _as_project(domains.update(row_id, self._of_domain(req, new=False)))
         row: Any = super().show(req, **parts)
         if req.body.get('parent_id', ...) in (None, row['domain_id']):

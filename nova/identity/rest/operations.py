@@ -154,6 +154,12 @@ def url_of(req: Request) -> str:
     return req.url + (f'?{query}' if query else '')
 
 
+def expect_id(given: JsonObject, row_id: str) -> None:
+    """Check that the body of an update has no other id than the path; raises BadRequest."""
+    if given.get('id', row_id) != row_id:
+        raise exception.BadRequest('The id of a resource cannot be changed.')
+
+
 def flag(query: collections.abc.Mapping[str, str], name: str) -> bool:
     """Parse a boolean query parameter; a parameter without a value is true."""
     return query.get(name, '0').lower() not in ('0', 'false', 'no', 'off')

@@ -118,6 +118,20 @@ def test_resources_are_bounded(admin, monkeypatch, noun, body):
     admin('POST', f'/v3/{noun}s', {noun: body}, code=403)
 
 
+def test_the_id_of_a_resource_cannot_be_changed(cloud, admin):
+    admin.make('region', id='west')
+    domain = admin.make('domain', name='east')['id']
+    user = cloud.id_of('user', 'demo')
+    credential = admin.make('credential', user_id=user, type='totp', blob='GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ')['id']
+    for noun, plural, row_id in (
+            ('region', 'regions', 'west'), ('user', 'users', user), ('credential', 'credentials', credential),
+            ('project', 'projects', cloud.id_of('project', 'demo')), ('project', 'projects', domain)):
+        path = f'/v3/{plural}/{row_id}'
+        refused = admin('PATCH', path, {noun: {'id': 'east', 'description': 'd'}}, code=400)
+        assert 'id of a resource cannot be changed' in refused['error']['message']
+        assert admin('PATCH', path, {noun: {'id': row_id}})[noun]['id'] == row_id
+
+
 # ---- limits
 
 def test_limit_is_created_changed_and_deleted(cloud, admin):
