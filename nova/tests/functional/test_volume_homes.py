@@ -210,6 +210,19 @@ def test_users_do_not_touch_attachments(tmp_path):
         'volume': {'size': 1}}).status == 403
 
 
+def test_a_refused_connector_leaves_no_attachment(tmp_path):
+    db = engine.Database(f'sqlite:///{tmp_path}/api.sqlite')
+    tables_volume.volumes.metadata.create_all(db.engine)
+    store = home_of(tmp_path, db)
+    volume = volume_of(store, user(service.ALICE), 1)
+    admin = service.Client(Application(store), service.ALICE, roles=('admin',))
+    refused = admin('POST', '/v3/attachments', {'attachment': {
+        'volume_uuid': volume, 'instance_uuid': SERVER, 'connector': {**CONNECTOR, 'host': 'a b'}}})
+    assert refused.status == 400 and 'not a valid host name' in refused.json['badRequest']['message']
+    assert admin('GET', f'/v3/volumes/{volume}').json['volume']['status'] == 'available'
+    assert admin('GET', '/v3/attachments').json == {'attachments': []}
+
+
 @pytest.mark.parametrize('version, fields', [
     (None, ()), ('3.0', ()), ('3.13', ('group_id',)), ('3.47', ('group_id', 'provider_id')),
     ('3.60', ('group_id', 'provider_id', 'service_uuid', 'shared_targets')),

@@ -52,7 +52,11 @@ def create_attachment(request: VolumeRequest) -> Attachment:
     ident = request.store.attach(request.context, given['volume_uuid'], given['instance_uuid'])
     info = None
     if given.get('connector'):
-        info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
+        try:
+            info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
+        except Exception:                # the response has no id with which the client could delete the attachment
+            request.store.detach(request.context, ident)
+            raise
     return _attachment(request, ident, info)
 
 
