@@ -54,6 +54,12 @@ def _without_nul(name: str, value: str) -> str:
     return value
 
 
+def _segment(name: str, value: str) -> str:
+    if '/' in value:                     # no path would name the region
+        raise exception.BadRequest(f'Invalid input for region.{name}: it must not contain "/".')
+    return value
+
+
 def project_flag(name: str, value: bool | str) -> bool:
     """Parse a flag of a project; raises BadRequest."""
     if value not in (True, False, 'True', 'TRUE', 'true', 'False', 'FALSE', 'false'):
@@ -258,7 +264,8 @@ MAX_REGION_ID = 255
 REGION_ID: Schema = {**s.ID, 'maxLength': MAX_REGION_ID}
 _REGION = maybe(REGION_ID)
 REGION = OpenKind('region', 'regions', t.identity_regions, (
-    Field('id', s.STRING, 'id', 'ID, which clients may choose.', accepts=REGION_ID, **WRITE),
+    Field('id', s.STRING, 'id', 'ID, which clients may choose.',
+          accepts=Converted(REGION_ID, _segment), **WRITE),
     _description(s.STRING),
     Field('parent_region_id', s.STRING_OR_NULL, 'parent_region_id', 'Region above it.', filter='parent_region_id',
           accepts=_REGION, **WRITE),

@@ -394,6 +394,8 @@ class Store:
     def add_member(self, ctx: RequestContext, image_id: str, member: Json) -> ImageMembersRow:
         if not member or not fields.is_text(member, 255):
             raise exception.BadRequest('A member must have 1 to 255 characters.')
+        if '/' in member:                # no path would name the member
+            raise exception.BadRequest('The id of a member must not contain "/".')
         try:
             return self.db.run(self._add_member, ctx, image_id, member)
         except db_exc.DBDuplicateEntry:

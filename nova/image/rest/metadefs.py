@@ -34,7 +34,7 @@ SORTED_BY = ('created_at', 'updated_at', 'namespace', 'display_name')
 
 # ---- documents
 
-_NAME: Schema = {**TEXT, 'minLength': 1, 'maxLength': 80}
+_NAME: Schema = {**TEXT, 'minLength': 1, 'maxLength': 80, 'pattern': '^[^/]+$'}     # a segment of a path
 _LONG: Schema = {**TEXT, 'maxLength': 16384}
 _TEXTS: Schema = {'type': 'array', 'items': {**TEXT, 'maxLength': 255}, 'maxItems': 128}
 _COUNT: Schema = {'type': 'integer', 'minimum': 0}
@@ -97,7 +97,8 @@ _FIELDS: dict[str, Schema] = {
     'description': {**_LONG, 'type': ['string', 'null']}, 'visibility': {'enum': ['public', 'private']},
     'protected': FLAG, 'owner': {**TEXT, 'minLength': 1, 'maxLength': 255}}
 _NEW_ITEMS: dict[str, Schema] = {kind.key: {
-    'type': 'object', 'maxProperties': metadefs.MAX_ITEMS, 'additionalProperties': closed(**_TYPED)}
+    'type': 'object', 'maxProperties': metadefs.MAX_ITEMS, 'propertyNames': _NAME,
+    'additionalProperties': closed(**_TYPED)}
     if kind is _PROPERTY else {'type': 'array', 'maxItems': metadefs.MAX_ITEMS, 'items': kind.document('name')}
     for kind in KINDS}
 

@@ -107,7 +107,8 @@ def test_malformed_regions_are_refused(cloud, admin):
         admin('POST', '/v3/endpoints', {'endpoint': {
             'service_id': service, 'interface': 'public', 'url': 'http://x', 'region': region}}, code=400)
     admin('PUT', '/v3/regions/' + 'x' * 256, {'region': {}}, code=400)
-    admin('POST', '/v3/regions', {'region': {'id': 'x' * 256}}, code=400)
+    for wrong in ('x' * 256, 'a/b'):
+        admin('POST', '/v3/regions', {'region': {'id': wrong}}, code=400)
     admin('PUT', '/v3/regions/' + 'x' * 255, {'region': {}}, code=201)
 
 

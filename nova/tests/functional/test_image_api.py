@@ -245,6 +245,7 @@ def test_image_members_accept_a_shared_image(alice, bob, app):
     member = alice('POST', url(image, '/members'), {'member': service.BOB})
     assert member.status == 200 and member.json['status'] == 'pending'
     assert alice('POST', url(image, '/members'), {'member': service.BOB}).status == 409
+    assert alice('POST', url(image, '/members'), {'member': 'a/b'}).status == 400
     assert bob('GET', url(image)).status == 200 and names(bob('GET', '/v2/images')) == []
     assert names(bob('GET', '/v2/images?member_status=all&visibility=shared')) == ['shared']
     assert alice('PUT', url(image, f'/members/{service.BOB}'), {'status': 'accepted'}).status == 403

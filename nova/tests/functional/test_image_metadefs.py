@@ -43,7 +43,8 @@ def test_namespace_is_created_changed_and_deleted(admin):
     assert admin('DELETE', f'{ROOT}/disks').status == 204
     assert admin('GET', f'{ROOT}/disks').status == 404
     for body in ({}, {'namespace': ''}, {'namespace': 'x' * 81}, {'namespace': 'n', 'visibility': 'shared'},
-                 {'namespace': 'n', 'more': 1}):
+                 {'namespace': 'n', 'more': 1}, {'namespace': 'a/b'},
+                 {'namespace': 'n', 'properties': {'a/b': {'title': 'x', 'type': 'string'}}}):
         assert admin('POST', ROOT, body).status == 400
 
 
@@ -79,6 +80,8 @@ def test_items_of_a_namespace_are_created_changed_and_deleted(admin, plural, bod
     changed = admin('PUT', f'{path}/a', {**made.json, **change})
     assert changed.status == 200 and changed.json['name'] == 'b', changed.body
     assert admin('GET', f'{path}/a').status == 404
+    assert admin('POST', path, {**body, 'name': 'a/b'}).status == 400
+    assert admin('PUT', f'{path}/b', {**body, 'name': 'a/b'}).status == 400
     assert admin('POST', path, {**body, 'more': 1}).status == admin('POST', path, {'title': 'x'}).status == 400
     assert admin('DELETE', f'{path}/b').status == 204 and admin('DELETE', f'{path}/b').status == 404
     admin('POST', path, body)
@@ -95,6 +98,7 @@ def test_tags_of_a_namespace_are_created_changed_and_deleted(admin):
         assert admin('POST', f'{path}/{name}').status == 201
     assert admin('POST', f'{path}/a').status == 409 and admin('POST', f'{path}/{"x" * 81}').status == 400
     assert admin('PUT', f'{path}/b', {'name': 'c'}).json['name'] == 'c' and names() == ['a', 'c']
+    assert admin('POST', path, {'tags': [{'name': 'a/b'}]}).status == 400
     assert admin('POST', path, {'tags': [{'name': 'd'}]}).status == 201 and names() == ['d']
     admin('POST', path, {'tags': [{'name': 'e'}]}, headers={'X-OpenStack-Append': 'True'})
     assert names() == ['d', 'e']

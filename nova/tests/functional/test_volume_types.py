@@ -63,7 +63,8 @@ def test_extra_specs_are_those_that_are_carried_out(cloud, admin):
     assert ask(cloud.client(), 'GET', f'{path}/extra_specs/multiattach') == several
     volume = ask(admin, 'POST', '/volumes', {'volume': {'size': 1, 'volume_type': 'shared'}}, 202)['volume']
     assert volume['multiattach'] is True
-    for wrong in ({'vendor:fast': 'x'}, {'multiattach': 'yes'}, {'a' * 300: 'x'}, {'a': 1}):
+    for wrong in ({'vendor:fast': 'x'}, {'multiattach': 'yes'}, {'a' * 300: 'x'}, {'a': 1},
+                  {'capabilities:a/b': 'x'}):
         ask(admin, 'POST', f'{path}/extra_specs', {'extra_specs': wrong}, 400)
         ask(admin, 'POST', '/types', {'volume_type': {'name': 'other', 'extra_specs': wrong}}, 400)
     ask(admin, 'POST', f'{path}/encryption', {'encryption': LUKS}, 400)          # and never both

@@ -339,6 +339,8 @@ def _name(conn: Connection, name: str) -> str:
 
 def _check_specs(given: dict[str, str]) -> None:
     for name, value in given.items():
+        if '/' in name:                  # no path would name the extra spec
+            raise exception.BadRequest(f'The name of extra spec {name[:80]!r} must not contain "/".')
         if name in SPECS and value not in SPECS[name]:
             raise exception.BadRequest(f'Extra spec {name} with value {value[:80]!r} is not supported. Use '
                                        f'{" or ".join(SPECS[name])}.')
