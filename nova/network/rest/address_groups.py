@@ -79,7 +79,7 @@ def chosen(conn: Connection, context: RequestContext, ident: str) -> str:
 _BODY = closed('addresses', addresses=_ADDRESSES)
 GROUPS = r.Resource('address_group', 'address_groups', t.address_groups, (
     r.IDENT, *r.OWNER, r.NAME, r.DESCRIPTION,
-    r.Field('addresses', s.TEXTS, 'addresses', 'Ranges.', write='create', accepts=_ADDRESSES, default=(), listed=False),
+    r.column('addresses', s.TEXTS, 'Ranges.', write='create', accepts=_ADDRESSES, default=(), listed=False),
     r.Field('shared', s.FLAG, 'is_shared', "Whether the group is shared with the caller's project.", load=r.load_shared,
             listed=False),
 ), visible=db.visible, create=create, delete=delete,

@@ -89,8 +89,7 @@ def check_prefixes(conn: Connection, ident: str, pool_id: str, prefixes: Iterabl
 
 SCOPES = r.Resource('address_scope', 'address_scopes', t.address_scopes, (
     r.IDENT, *r.OWNER, r.NAME,
-    r.Field('ip_version', s.NUMBER, 'ip_version', 'IP version.', write='create', accepts=s.OPTION_VERSION,
-            required=True),
+    r.column('ip_version', s.NUMBER, 'IP version.', write='create', accepts=s.OPTION_VERSION, required=True),
     r.SHARED,
 ), visible=db.visible, create=create, update=update, delete=delete,
     missing=lambda ident: faults.AddressScopeNotFound(address_scope_id=ident))

@@ -49,10 +49,10 @@ def _changed(conn: Connection, row: RoutersRow, part: Part, is_deleted: bool) ->
 _VALUES = {'helper': s.TEXT, 'protocol': s.TEXT, 'port': s.NUMBER}
 SHOWN = s.array(s.shape(**_VALUES))
 HELPERS = Parts('conntrack_helper', 'conntrack_helpers', t.conntrack_helpers, (
-    r.Field('id', s.UUID, 'id', 'ID.'),
-    r.Field('helper', s.TEXT, 'helper', 'Application protocol that the helper supports.', write=r.BOTH,
-            accepts=s.one_of(*host_state.HELPERS), required=True),
-    r.Field('protocol', s.one_of('tcp', 'udp'), 'protocol', 'Transport protocol.', write=r.BOTH, required=True),
-    r.Field('port', s.NUMBER, 'port', 'Port of the server.', write=r.BOTH, accepts=s.integer(1, 65535), required=True),
+    r.column('id', s.UUID, 'ID.'),
+    r.column('helper', s.TEXT, 'Application protocol that the helper supports.', write=r.BOTH,
+             accepts=s.one_of(*host_state.HELPERS), required=True),
+    r.column('protocol', s.one_of('tcp', 'udp'), 'Transport protocol.', write=r.BOTH, required=True),
+    r.column('port', s.NUMBER, 'Port of the server.', write=r.BOTH, accepts=s.integer(1, 65535), required=True),
 ), of='router_id', order=('protocol', 'port'), lock=_lock, check=_check, changed=_changed,
     missing=lambda _row, ident: faults.ConntrackHelperNotFound(id=ident[:60]))

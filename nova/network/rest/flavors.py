@@ -102,14 +102,13 @@ def delete_profile(conn: Connection, deps: Deps, context: RequestContext, row: N
     db_networks.delete(conn, t.service_profiles, row['id'])
 
 
-_ENABLED = r.Field('enabled', s.FLAG, 'enabled', 'Whether new routers may use it.', write=r.BOTH, accepts=s.BOOLEAN,
-                   default=True)
+_ENABLED = r.column('enabled', s.FLAG, 'Whether new routers may use it.', write=r.BOTH, accepts=s.BOOLEAN, default=True)
 _BINDING = {'id': s.UUID}
 
 FLAVORS = r.Resource('flavor', 'flavors', t.flavors, (
     r.IDENT, r.NAME, r.DESCRIPTION, _ENABLED,
-    r.Field('service_type', s.TEXT, 'service_type', f'Service: {ROUTER} for routers.', write='create',
-            accepts=s.one_of(ROUTER, 'FLAVORS'), required=True),
+    r.column('service_type', s.TEXT, f'Service: {ROUTER} for routers.', write='create',
+             accepts=s.one_of(ROUTER, 'FLAVORS'), required=True),
     r.Field('service_profiles', s.array(s.UUID), 'profile_ids', 'Service profiles.', listed=False),
 ), visible=db.visible, create=create, delete=delete, missing=lambda ident: faults.FlavorNotFound(flavor_id=ident),
     actions=(r.Action('POST', 'service_profiles', add_profile, Document({'service_profile': s.shape(**_BINDING)}),
@@ -117,8 +116,8 @@ FLAVORS = r.Resource('flavor', 'flavors', t.flavors, (
              r.Action('DELETE', 'service_profiles/{part}', remove_profile)))
 PROFILES = r.Resource('service_profile', 'service_profiles', t.service_profiles, (
     r.IDENT, r.DESCRIPTION, _ENABLED,
-    r.Field('driver', s.TEXT, 'driver', f'Service provider: empty or {PROVIDER}.', write=r.BOTH,
-            accepts=s.one_of('', PROVIDER), default=''),
-    r.Field('metainfo', s.TEXT, 'metainfo', 'Notes of operators.', write=r.BOTH, accepts=s.text(4096), default=''),
+    r.column('driver', s.TEXT, f'Service provider: empty or {PROVIDER}.', write=r.BOTH, accepts=s.one_of('', PROVIDER),
+             default=''),
+    r.column('metainfo', s.TEXT, 'Notes of operators.', write=r.BOTH, accepts=s.text(4096), default=''),
 ), at='service_profiles', visible=db.visible, create=create_profile, delete=delete_profile,
     missing=lambda ident: faults.ServiceProfileNotFound(service_profile_id=ident))

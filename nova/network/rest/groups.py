@@ -154,32 +154,28 @@ def with_protocol(column: engine.Column) -> Callable[[list[str]], engine.Conditi
 _PORT = s.nullable(s.integer(0, 65535))
 # fields of rules and of default rules
 MATCH = (
-    r.Field('direction', s.one_of('ingress', 'egress'), 'direction', 'Direction.', write='create', required=True),
-    r.Field('ethertype', s.TEXT, 'ethertype', 'IPv4 or IPv6.', write='create', accepts=s.nullable(s.text(8)),
-            default='IPv4', chosen=True),
-    r.Field('port_range_min', s.NUMBER_OR_NULL, 'port_range_min', 'First port, or type of ICMP.', write='create',
-            accepts=_PORT),
-    r.Field('port_range_max', s.NUMBER_OR_NULL, 'port_range_max', 'Last port, or code of ICMP.', write='create',
-            accepts=_PORT),
-    r.Field('remote_ip_prefix', s.TEXT_OR_NULL, 'remote_ip_prefix', 'Range of the peers.', write='create',
-            accepts=s.nullable(s.text(43))),
+    r.column('direction', s.one_of('ingress', 'egress'), 'Direction.', write='create', required=True),
+    r.column('ethertype', s.TEXT, 'IPv4 or IPv6.', write='create', accepts=s.nullable(s.text(8)), default='IPv4',
+             chosen=True),
+    r.column('port_range_min', s.NUMBER_OR_NULL, 'First port, or type of ICMP.', write='create', accepts=_PORT),
+    r.column('port_range_max', s.NUMBER_OR_NULL, 'Last port, or code of ICMP.', write='create', accepts=_PORT),
+    r.column('remote_ip_prefix', s.TEXT_OR_NULL, 'Range of the peers.', write='create', accepts=s.nullable(s.text(43))),
 )
 
 
 def protocol_field(table: engine.Table[Any]) -> r.Field:
-    return r.Field('protocol', s.TEXT_OR_NULL, 'protocol', 'Name or number of the protocol.', write='create',
-                   accepts=s.nullable(s.PROTOCOL), where=with_protocol(table.c.protocol))
+    return r.column('protocol', s.TEXT_OR_NULL, 'Name or number of the protocol.', write='create',
+                    accepts=s.nullable(s.PROTOCOL), where=with_protocol(table.c.protocol))
 
 
 RULES = r.Resource('security_group_rule', 'security_group_rules', t.security_group_rules, (
     *r.COMMON, MATCH[0], *(dataclasses.replace(field, write=r.BOTH) for field in (
         *MATCH[1:], protocol_field(t.security_group_rules))),
-    r.Field('security_group_id', s.UUID, 'security_group_id', 'Security group.', write='create', accepts=s.IDENT,
-            required=True),
-    r.Field('remote_group_id', s.UUID_OR_NULL, 'remote_group_id', 'Security group of the remote ports.', write=r.BOTH,
-            accepts=s.nullable(s.IDENT)),
-    r.Field('remote_address_group_id', s.UUID_OR_NULL, 'remote_address_group_id',
-            'Address group of the remote addresses.', write=r.BOTH, accepts=s.nullable(s.IDENT)),
+    r.column('security_group_id', s.UUID, 'Security group.', write='create', accepts=s.IDENT, required=True),
+    r.column('remote_group_id', s.UUID_OR_NULL, 'Security group of the remote ports.', write=r.BOTH,
+             accepts=s.nullable(s.IDENT)),
+    r.column('remote_address_group_id', s.UUID_OR_NULL, 'Address group of the remote addresses.', write=r.BOTH,
+             accepts=s.nullable(s.IDENT)),
     r.Field('normalized_cidr', s.TEXT_OR_NULL, lambda row, context: group_rules.normalized(row['remote_ip_prefix']),
             'Range of the remote addresses, without host bits.', columns=('remote_ip_prefix',)),
     r.Field('belongs_to_default_sg', {'type': ['boolean', 'null']}, 'in_default',
@@ -190,8 +186,8 @@ RULES = r.Resource('security_group_rule', 'security_group_rules', t.security_gro
 
 GROUPS = r.Resource('security_group', 'security_groups', t.security_groups, (
     *r.NAMED,
-    r.Field('stateful', s.FLAG, 'stateful', 'Whether replies pass without a rule; fixed while a port is in the group.',
-            write=r.BOTH, accepts=s.nullable(s.BOOLEAN), default=True, chosen=True),
+    r.column('stateful', s.FLAG, 'Whether replies pass without a rule; fixed while a port is in the group.',
+             write=r.BOTH, accepts=s.nullable(s.BOOLEAN), default=True, chosen=True),
     r.Field('shared', s.FLAG, 'is_shared', "Whether the group is shared with the caller's project.",
             load=r.load_shared),
     r.Field('security_group_rules', [RULES.view('show')], 'rules', 'Rules.', lists=_rules),

@@ -182,25 +182,25 @@ def _minimums(kind: str, *fields: r.Field) -> Parts[QosPoliciesRow]:
 
 
 def _rule_fields(kind: str) -> tuple[r.Field, ...]:
-    return (r.Field('id', s.UUID, 'id', 'ID.'), r.Field('qos_policy_id', s.UUID, 'policy_id', 'QoS policy.'),
+    return (r.column('id', s.UUID, 'ID.'), r.Field('qos_policy_id', s.UUID, 'policy_id', 'QoS policy.'),
             r.Field('type', s.const(kind), Constant(kind), 'Type of the rule.'))
 
 
 def _direction(*more: str) -> r.Field:
-    return r.Field('direction', s.one_of(*more, *names.DIRECTIONS), 'direction', 'Direction, as the guest sees it'
-                   + ('; any: both together.' if more else '.'), write=r.BOTH, default='egress')
+    return r.column('direction', s.one_of(*more, *names.DIRECTIONS), 'Direction, as the guest sees it'
+                   + ('; any: both together.' if more else '.'),
+                    write=r.BOTH, default='egress')
 
 
 LIMITS = _parts(
     KIND, t.qos_rules, ('direction',),
-    r.Field('max_kbps', s.NUMBER, 'max_kbps', 'Bandwidth in kbit/s.', write=r.BOTH, accepts=s.integer(1, MAX_KBPS),
-            required=True),
-    r.Field('max_burst_kbps', s.NUMBER, 'max_burst_kbps', 'Burst in kbit; 0: computed by the host.', write=r.BOTH,
-            accepts=s.integer(0, MAX_KBPS), default=0),
+    r.column('max_kbps', s.NUMBER, 'Bandwidth in kbit/s.', write=r.BOTH, accepts=s.integer(1, MAX_KBPS), required=True),
+    r.column('max_burst_kbps', s.NUMBER, 'Burst in kbit; 0: computed by the host.', write=r.BOTH,
+             accepts=s.integer(0, MAX_KBPS), default=0),
     _direction(), check=_check_limit, changed=_changed)
 MARKINGS = _parts(
     MARKING, t.qos_markings, ('id',),
-    r.Field('dscp_mark', s.NUMBER, 'dscp_mark', 'DSCP value.', write=r.BOTH, accepts=s.DSCP_MARK, required=True),
+    r.column('dscp_mark', s.NUMBER, 'DSCP value.', write=r.BOTH, accepts=s.DSCP_MARK, required=True),
     check=_check_marking, changed=_changed, store=db.mark, remove=lambda conn, part: db.unmark(conn, part['policy_id']))
 MINIMUMS = {
     names.BANDWIDTH: _minimums(

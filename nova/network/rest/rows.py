@@ -105,6 +105,11 @@ class Field(resource.Field):
         return s.TypeValidator(self.accepts if self.accepts is not None else resource.schema_of(self.type, 0))
 
 
+def column(name: str, type_: resource.Type, doc: str, **more: Any) -> Field:
+    """Return a field that shows the column with its name; for the parameters see Field."""
+    return Field(name, type_, name, doc, **more)
+
+
 @dataclasses.dataclass(frozen=True)
 class Rows(resource.Resource):
     """A table, and fields that requests may set."""
@@ -378,17 +383,15 @@ def zones(table: Table[Any]) -> tuple[Field, Field]:
                   accepts=s.ZONE_HINTS, default=[], where=lambda values: db.with_hints(table, values)))
 
 
-IDENT = Field('id', s.UUID, 'id', 'ID.')
-NAME = Field('name', s.TEXT, 'name', 'Name.', write=BOTH, accepts=s.NAME, default='')
-DESCRIPTION = Field('description', s.TEXT, 'description', 'Description.', write=BOTH, accepts=s.clearable(s.NAME),
-                    default='')
-OWNER = (Field('project_id', s.TEXT, 'project_id', 'Project.', write='create', accepts=s.nullable(s.NAME)),
+IDENT = column('id', s.UUID, 'ID.')
+NAME = column('name', s.TEXT, 'Name.', write=BOTH, accepts=s.NAME, default='')
+DESCRIPTION = column('description', s.TEXT, 'Description.', write=BOTH, accepts=s.clearable(s.NAME), default='')
+OWNER = (column('project_id', s.TEXT, 'Project.', write='create', accepts=s.nullable(s.NAME)),
          Field('tenant_id', s.TEXT, 'project_id', 'The same as project_id.', write='create',
                accepts=s.nullable(s.NAME)))
 TIMES = (moment('created_at', 'Time of the creation.', True), moment('updated_at', 'Time of the last change.', False),
          Field('revision_number', s.NUMBER, 'revision', 'Number of changes.'))
-ADMIN_STATE = Field('admin_state_up', s.FLAG, 'admin_state_up', 'Administrative state.', write=BOTH, accepts=s.BOOLEAN,
-                    default=True)
+ADMIN_STATE = column('admin_state_up', s.FLAG, 'Administrative state.', write=BOTH, accepts=s.BOOLEAN, default=True)
 SHARED = Field('shared', s.FLAG, 'is_shared', 'Whether other projects can use it.', column='shared', load=load_shared,
                columns=('shared',), write=BOTH, accepts=s.BOOLEAN, default=False, guarded=True)
 TAGS = Field('tags', s.TEXTS, 'tags', 'Tags.', lists=db_tags.of)

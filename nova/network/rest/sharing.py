@@ -121,13 +121,11 @@ def _end(conn: Connection, row: NetworkSharesRow) -> None:
 
 SHARES = r.Resource('rbac_policy', 'rbac_policies', t.shares, (
     r.IDENT, *r.OWNER,
-    r.Field('object_type', s.one_of(*KINDS), 'object_type', 'Type of the shared object.', write='create',
-            required=True),
+    r.column('object_type', s.one_of(*KINDS), 'Type of the shared object.', write='create', required=True),
     r.Field('object_id', s.UUID, 'network_id', 'Shared object.', write='create', accepts=s.IDENT, required=True),
-    r.Field('action', s.one_of(db_networks.SHARED), 'action', 'What the project may do.', write='create',
-            required=True),
+    r.column('action', s.one_of(db_networks.SHARED), 'What the project may do.', write='create', required=True),
     r.Field('target_tenant', s.TEXT, 'target_project', 'Project that may use the object; *: all projects.',
             write='create update', accepts=s.NAME, required=True, guarded=True),
-    r.Field('target_project', s.TEXT, 'target_project', 'The same as target_tenant.'),
+    r.column('target_project', s.TEXT, 'The same as target_tenant.'),
 ), visible=db_networks.own(t.shares), create=create, update=update, delete=delete,
     missing=lambda ident: faults.RbacPolicyNotFound(policy_id=ident))

@@ -257,9 +257,9 @@ _BODY = closed('sub_ports', sub_ports=s.items(_NEW))
 
 TRUNKS = r.Resource('trunk', 'trunks', t.trunks, (
     *r.NAMED,
-    r.Field('port_id', s.UUID, 'port_id', 'Parent port.', write='create', accepts=s.IDENT, required=True),
-    r.Field('admin_state_up', s.FLAG, 'admin_state_up', 'Whether the trunk can be deleted and its subports can change.',
-            write=r.BOTH, accepts=s.BOOLEAN, default=True),
+    r.column('port_id', s.UUID, 'Parent port.', write='create', accepts=s.IDENT, required=True),
+    r.column('admin_state_up', s.FLAG, 'Whether the trunk can be deleted and its subports can change.', write=r.BOTH,
+             accepts=s.BOOLEAN, default=True),
     r.Field('status', s.one_of('ACTIVE', 'DOWN'), 'status', 'ACTIVE: the parent port has a device.', load=_load_status,
             columns=('port_id',), where=db.with_status),
     r.Field('sub_ports', s.array(_SUBPORT), 'sub_ports', 'Subports.', lists=_subports, listed=False, write='create',
