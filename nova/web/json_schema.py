@@ -64,6 +64,9 @@ def _additional_properties(validator: protocols.Validator, allowed: Schema | boo
     yield from _BASE.VALIDATORS['additionalProperties'](validator, allowed, instance, schema)
 
 
+# 1.0 is not an integer, unlike in JSON Schema: the API would show and store another value than it accepted
+_TYPES = _BASE.TYPE_CHECKER.redefine(
+    'integer', lambda _checker, value: isinstance(value, int) and not isinstance(value, bool))
 Validator = validators.extend(_BASE, {
     'items': _items, 'uniqueItems': _unique_items, 'pattern': _pattern, 'patternProperties': _pattern_properties,
-    'additionalProperties': _additional_properties})
+    'additionalProperties': _additional_properties}, type_checker=_TYPES)

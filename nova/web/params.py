@@ -22,7 +22,6 @@ from typing import Any, Protocol
 from wsgiref.types import WSGIEnvironment
 
 from jsonschema import exceptions as schema_errors
-from jsonschema import validators
 
 from nova import exception
 from nova.json_types import Encodable
@@ -38,10 +37,6 @@ Rule = tuple[Any, Convert | None]                 # (validator, converter)
 MAX_SHOWN = 80            # characters of an invalid value in an error message
 MAX_PARAMS = 500          # pairs in one query string
 
-# 1.0 is not an integer, and a boolean is not a number.
-_TYPES = json_schema.Validator.TYPE_CHECKER.redefine(
-    'integer', lambda _checker, value: isinstance(value, int) and not isinstance(value, bool))
-_Validator = validators.extend(json_schema.Validator, type_checker=_TYPES)
 
 
 class Typed(Protocol):
@@ -190,7 +185,7 @@ class Object:
         """Return the cached (validator, converter or None) of a version."""
         found = self._compiled.get((version, relaxed))
         if found is None:
-            validator = _Validator(self.schema(version, relaxed), format_checker=formats.CHECKER)
+            validator = json_schema.Validator(self.schema(version, relaxed), format_checker=formats.CHECKER)
             found = self._compiled[version, relaxed] = (validator, self.converter(version, relaxed))
         return found
 
@@ -245,7 +240,7 @@ class Query:
         found = self._by_version.get(version)
         if found is None:
             params = [p for p in self.params if p.at(version)]
-            rows = [(p, (_Validator(p.type.schema(version), format_checker=formats.CHECKER),
+            rows = [(p, (json_schema.Validator(p.type.schema(version), format_checker=formats.CHECKER),
                          p.type.converter(version))) for p in params]
             found = self._by_version[version] = (
                 {p.name: row for p, row in rows if p.pattern is None},

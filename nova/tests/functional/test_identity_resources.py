@@ -154,6 +154,7 @@ def test_limit_is_created_changed_and_deleted(cloud, admin):
     admin('POST', '/v3/limits', {'limits': [{**wanted, 'domain_id': 'default'}]})
     for wrong in ({}, {'project_id': project, 'domain_id': 'default'}, {'project_id': 'none'}, {'domain_id': 'none'},
                   {'project_id': project, 'resource_name': 'x'}, {'project_id': project, 'resource_limit': -2},
+                  {'project_id': project, 'resource_limit': 5.0},
                   {'project_id': project, 'resource_limit': 2 ** 31}):
         admin('POST', '/v3/limits', {'limits': [{**wanted, **wrong}]}, code=400)
     path, registered = f'/v3/limits/{limit["id"]}', f'/v3/registered_limits/{made["id"]}'
