@@ -249,6 +249,8 @@ class Enrolment:
                 self.renew_if_asked()
             except exception.NovaException as error:
                 LOG.warning('Cannot check whether to renew the key of host %s: %s', self._host, error.message)
+            except Exception:
+                LOG.exception('Cannot check whether to renew the key of host %s', self._host)
 
     def renew_if_asked(self) -> bool:
         """Renew the key if it is old or an operator requests it; return whether it changed."""

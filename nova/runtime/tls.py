@@ -46,12 +46,15 @@ class Tls:
         """Load the files again; keep the previous certificate if they cannot be used."""
         try:
             certificates.load(self.context, self._pair())
-        except exception.InvalidInput as error:
+        except (exception.InvalidInput, OSError) as error:
             LOG.error('The certificate is not renewed, the previous one is kept: %s', error)
 
     def _look(self) -> None:
         while not self._stopping.wait(CHECK_INTERVAL_S):
-            self.reload()
+            try:
+                self.reload()
+            except Exception:
+                LOG.exception('The certificate is checked again later')
 
 
 def is_loopback(address: str) -> bool:

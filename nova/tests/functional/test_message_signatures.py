@@ -6,6 +6,7 @@ import base64
 import datetime
 import os
 import stat
+import threading
 import time
 
 import pytest
@@ -27,6 +28,7 @@ from nova.rpc import bus as rpc_bus
 from nova.rpc import enrolment
 from nova.rpc import serializer
 from nova.rpc import signatures
+from nova.tests.support import waiting
 from nova.tests.support.message_signatures import Fleet
 from nova.tests.support.message_signatures import URL
 from nova.tests.support.message_signatures import ask
@@ -401,6 +403,28 @@ def test_renewed_key_replaces_the_old_one(fleet):
     assert part._enroll(old, None)['state'] == 'renewing'        # as if stopped before it had kept the new one
     _again, again = fleet.host('host1')
     assert again._own().id == new.id
+
+
+def test_key_is_renewed_after_an_error_of_the_system(fleet, monkeypatch):
+    bus, part = fleet.joined('host1')
+    old = bus.signatures.key
+    fleet.core.api_db.run(message_keys.renew, 'host1')
+    monkeypatch.setattr(enrolment, 'RENEWAL_CHECK_INTERVAL_S', 0.01)
+    make_next, failures = part._next, [OSError(24, 'Too many open files')]
+
+    def next_key():
+        if failures:
+            raise failures.pop()
+        return make_next()
+    monkeypatch.setattr(part, '_next', next_key)
+    part._stopping.clear()
+    thread = threading.Thread(target=part._follow)
+    thread.start()
+    try:
+        waiting.wait_for(lambda: bus.signatures.key.id != old.id, 10, 'the new key')
+    finally:
+        part.stop(0)
+        thread.join()
 
 
 @pytest.mark.parametrize('registered', [True, False])

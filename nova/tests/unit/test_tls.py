@@ -1,6 +1,8 @@
 """Which TLS a listener has by its configuration."""
+import errno
 import logging
 import tarfile
+import threading
 
 import pytest
 
@@ -67,6 +69,28 @@ def test_damaged_certificate_files_leave_the_listener_unchanged(tmp_path, caplog
     pair.certificate.write_text('nothing')
     made.reload()
     assert 'the previous one is kept' in caplog.text
+
+
+def test_certificate_is_renewed_after_an_error_of_the_system(tmp_path, monkeypatch, caplog):
+    """One check without a free descriptor ended the renewal."""
+    monkeypatch.setattr(tls, 'CHECK_INTERVAL_S', 0.01)
+    authority, failures, renewed = certificates.Authority(tmp_path), [], threading.Event()
+
+    def pair():
+        if failures:
+            raise failures.pop()
+        renewed.set()
+        return authority.pair('api', ['cloud.example.org'])
+    made = tls.Tls(pair)
+    failures += [RuntimeError('odd'), OSError(errno.EMFILE, 'Too many open files')]
+    renewed.clear()
+    made.start()
+    try:
+        assert renewed.wait(10) and failures == []
+        assert 'the previous one is kept: [Errno 24] Too many open files' in caplog.text
+        assert 'The certificate is checked again later' in caplog.text
+    finally:
+        made.stop()
 
 
 def test_tls_commands_show_issue_and_renew_certificates(tmp_path, capsys):
