@@ -286,7 +286,10 @@ def _result(error: Exception) -> str:
 
 
 def _original(error: exception.NovaException) -> exception.NovaException:
-    """Return the error in its original class; oslo.messaging raises a subclass with a traceback in the message."""
+    """Return the error in the nearest base class that nova.exception defines.
+
+    oslo.messaging raises a subclass with a traceback in the message; drivers and services may define their own classes.
+    """
     kind = next(each for each in type(error).__mro__ if each.__module__ == exception.__name__)
     return kind(error.message, **error.kwargs)
 
@@ -504,7 +507,7 @@ def _convert_errors(topic: str, row: Method, function: Callable[P, Result]) -> C
             return run(*args, **kwargs)
         except exception.NovaException as error:
             LOG.log(logging.DEBUG if row.call else logging.WARNING, '%s.%s: %s', topic, row.name, error)
-            failure = error
+            failure = _original(error)               # the caller knows only the classes of nova.exception
         except Exception as error:
             failure = _logged(topic, row.name, error)
         try:

@@ -23,6 +23,10 @@ ECHO = Interface('echo', '1.2',
 _names = itertools.count()
 
 
+class Full(exception.VirtError, template='%(what)s is full.'):
+    """An error of a class that only the server knows."""
+
+
 class Manager:
     def __init__(self, name='a'):
         self.name = name
@@ -42,6 +46,8 @@ class Manager:
     def fail(self, context, kind):
         if kind == 'domain':
             raise exception.InstanceInvalidState(instance_id='i', method='stop', attr='vm_state', state='paused')
+        if kind == 'foreign':
+            raise Full(what='The pool vms')
         raise ZeroDivisionError('secret-canary')
 
     def slow(self, context, seconds):

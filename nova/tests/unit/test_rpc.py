@@ -93,6 +93,13 @@ def test_a_domain_error_comes_back_as_its_class(served):
     assert caught.value.kwargs['state'] == 'paused'
 
 
+def test_error_of_a_class_of_the_server_arrives_as_its_base_class_with_its_text(served):
+    client, _manager, _bus = served
+    with pytest.raises(exception.VirtError, match='^The pool vms is full.$') as failure:
+        client.fail(CONTEXT, kind='foreign')
+    assert type(failure.value) is exception.VirtError
+
+
 def test_any_other_error_comes_back_without_its_text(served):
     client, _manager, _bus = served
     with pytest.raises(exception.RemoteError) as caught:
