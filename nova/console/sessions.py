@@ -116,7 +116,15 @@ class Sessions:
         :raises ConsoleTokenNotFound: the token is invalid for this proxy
         :raises TooManyRequests: too many sessions
         :raises ConsoleUnreachable: the hypervisor is unreachable or refuses the connection
+        :raises ServiceUnavailable: a database is unavailable
         """
+        try:
+            return self._opened(kind, token, address, protocol)
+        except errors.UNAVAILABLE as error:
+            LOG.error('A console cannot be opened, because a database is unavailable: %s', error)
+            raise exception.ServiceUnavailable(service='database') from None
+
+    def _opened(self, kind: str, token: str, address: str, protocol: ServerProtocol) -> Opened:
         client = addresses.client(address)
         cell, row = self._found(kind, token)
         facts = Facts(row, cell, address, client)
@@ -135,16 +143,21 @@ class Sessions:
 
     def _found(self, kind: str, token: str) -> tuple[Cell, ConsoleAuthTokensRow]:
         """Return (cell, row) of a token."""
-        if token and len(token) <= console_tokens.MAX_TOKEN_LENGTH:
-            for cell in self._cells.all():
-                with contextlib.suppress(exception.ConsoleTokenNotFound, *errors.UNAVAILABLE):
-                    with cell.db.reader() as conn:
-                        row = console_tokens.get(conn, token)
-                    if console_tokens.KINDS.get(row['console_type']) == kind:
-                        if self._void([row]) or row['project_id'] and self._projects({row['project_id']}):
-                            break
-                        return cell, row
-        raise exception.ConsoleTokenNotFound()
+        failure: Exception = exception.ConsoleTokenNotFound()
+        for cell in self._cells.all() if token and len(token) <= console_tokens.MAX_TOKEN_LENGTH else ():
+            try:
+                with cell.db.reader() as conn:
+                    row = console_tokens.get(conn, token)
+            except exception.ConsoleTokenNotFound:
+                continue
+            except errors.UNAVAILABLE as error:      # the token may be in this cell
+                failure = error
+                continue
+            if console_tokens.KINDS.get(row['console_type']) == kind:
+                if self._void([row]) or row['project_id'] and self._projects({row['project_id']}):
+                    raise exception.ConsoleTokenNotFound()
+                return cell, row
+        raise failure
 
     def _enter(self, facts: Facts) -> None:
         key = facts.row['token_hash']

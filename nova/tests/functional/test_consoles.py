@@ -14,6 +14,7 @@ import time
 import types
 import urllib.parse
 
+from oslo_db import exception as db_exc
 import pytest
 import requests
 import sqlalchemy as sa
@@ -321,6 +322,20 @@ def test_a_token_that_opens_once(cloud, client, server, serial):
             assert refused(url) == 404
     finally:
         cloud.conf.clear_override('single_use', group='consoleauth')
+
+
+@pytest.mark.parametrize('name', ['get', 'take'])
+def test_a_console_cannot_be_opened_while_the_database_is_unavailable(cloud, client, server, serial, monkeypatch, name):
+    """The user read that the token was invalid, or an internal error."""
+    _page, url, _token = url_of(cloud, client, server, serial, 'serial')
+
+    def fails(*arguments):
+        raise db_exc.DBConnectionError()
+    with monkeypatch.context() as patch:
+        patch.setattr(console_tokens, name, fails)
+        assert refused(url) == 503
+    with open_socket(url):
+        pass
 
 
 def test_a_console_that_does_not_answer_leaves_a_token_that_opens_once(cloud, client, server, serial):
