@@ -169,7 +169,7 @@ class Signatures:
             return ctxt
         if self._look is not None and time.monotonic() > self._due:
             self._due = time.monotonic() + KEY_CHECK_INTERVAL_S
-            concurrency.spawn('message-key', self._follow, self._look)
+            concurrency.try_spawn('message-key', self._follow, self._look)
         key = self.key                       # read the attribute once: another thread may replace the key
         head: list[Json] = [int(time.time()), os.urandom(12).hex(), key.id, server or '']
         made = key.sign(content(topic, ctxt, message, head))

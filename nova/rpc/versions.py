@@ -153,7 +153,7 @@ class Pins:
     def _renew(self) -> None:
         if self._due is not None and time.monotonic() > self._due:
             self._due = time.monotonic() + REFRESH_S
-            concurrency.spawn('service-versions', self.refresh)
+            concurrency.try_spawn('service-versions', self.refresh)
 
     def _set(self, lowest: Mapping[str, int] | None) -> None:
         with self._lock:

@@ -30,17 +30,19 @@ class UnauthenticatedLimit(logging.Filter):
     """Log filter that passes BYTES of each unauthenticated address in a period, and logs how many lines it suppressed.
 
     :param clock: function that returns a time in seconds
-    :param later: function(callback) that calls ``callback`` after PERIOD_S, in another thread
+    :param later: function(callback) that calls ``callback`` after PERIOD_S, in another thread; it returns False if no
+        thread can start, and the next suppressed record tries again
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic,
-                 later: Callable[[Callable[[], None]], None] | None = None) -> None:
+                 later: Callable[[Callable[[], None]], bool] | None = None) -> None:
         super().__init__()
         self._clock, self._later = clock, later or _later
         self._lock = threading.Lock()
         self._until = float('-inf')
         self._used: collections.Counter[str] = collections.Counter()
         self._suppressed: dict[str, list[int]] = {}              # {address: [lines, bytes]}
+        self._scheduled = False                                  # log_suppressed will be called
         self._last_result = threading.local()                        # (last record, whether it passed)
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -64,18 +66,18 @@ class UnauthenticatedLimit(logging.Filter):
             if not self._used[address] or self._used[address] + size <= BYTES:     # the first record may have any size
                 self._used[address] += size
                 return True
-            begin = not self._suppressed
+            begin, self._scheduled = not self._scheduled, True
             count = self._suppressed.setdefault(address, [0, 0])
             count[0] += 1
             count[1] += size
-        if begin:
-            self._later(self.log_suppressed)
+        if begin and not self._later(self.log_suppressed):
+            self._scheduled = False
         return False
 
     def log_suppressed(self) -> None:
         """Log how many lines and bytes were suppressed since the last call."""
         with self._lock:
-            found, self._suppressed = self._suppressed, {}
+            found, self._suppressed, self._scheduled = self._suppressed, {}, False
         for address, (lines, size) in sorted(found.items()):
             LOG.warning('%s log lines (%s bytes) about unauthenticated requests from %s were suppressed: an address '
                         'may cause %s bytes in %s s.', lines, size, address, BYTES, PERIOD_S)
@@ -100,11 +102,11 @@ def _size(record: logging.LogRecord) -> int:
         errors='replace'))
 
 
-def _later(function: Callable[[], None]) -> None:
+def _later(function: Callable[[], None]) -> bool:
     def wait() -> None:
         time.sleep(PERIOD_S)
         function()
-    concurrency.spawn('log-suppressed', wait)
+    return concurrency.try_spawn('log-suppressed', wait)
 
 
 def install() -> UnauthenticatedLimit:

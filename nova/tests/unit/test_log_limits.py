@@ -5,6 +5,7 @@ from oslo_context import context as oslo_context
 import pytest
 
 from nova import context
+from nova.runtime import concurrency
 from nova.runtime import log_limits
 
 
@@ -21,7 +22,7 @@ class Log(logging.Handler):
     def __init__(self):
         super().__init__()
         self.lines, self.later, self.clock = [], [], Clock()
-        self.limit = log_limits.UnauthenticatedLimit(self.clock, self.later.append)
+        self.limit = log_limits.UnauthenticatedLimit(self.clock, lambda callback: self.later.append(callback) is None)
         self.addFilter(self.limit)
 
     def emit(self, record):
@@ -111,3 +112,21 @@ def test_each_handler_gets_the_same_lines(log):
     finally:
         logging.getLogger('nova.test_log_limits').removeHandler(other)
     assert other.lines == log.lines and log.lines
+
+
+def test_suppressed_lines_are_reported_after_a_shortage_of_threads(log, monkeypatch):
+    """The record that had to start the thread raised RuntimeError in its request."""
+    callbacks = []
+
+    def spawn(_name, function):
+        callbacks.append(function)
+        if len(callbacks) < 3:
+            raise RuntimeError("can't start new thread")
+    monkeypatch.setattr(concurrency, 'spawn', spawn)
+    log.limit._later = log_limits._later
+    request('192.0.2.7')
+    fail(100)
+    assert len(callbacks) == 3
+    monkeypatch.setattr(log_limits, 'PERIOD_S', 0)
+    callbacks.pop()()
+    assert 'were suppressed' in log.lines[-1]

@@ -15,10 +15,13 @@ from nova.rpc import bus
 from nova.rpc import errors
 from nova.rpc import inprocess
 from nova.rpc import serializer
+from nova.rpc import signatures
+from nova.rpc import versions
 from nova.rpc.interface import Interface
 from nova.rpc.interface import Method
 from nova.rpc.interface import Methods
 from nova.rpc.interface import Newer
+from nova.runtime import concurrency
 from nova.runtime import metrics
 from nova.tests.support.rpc import CONTEXT
 from nova.tests.support.rpc import ECHO
@@ -98,6 +101,22 @@ def test_error_of_a_class_of_the_server_arrives_as_its_base_class_with_its_text(
     with pytest.raises(exception.VirtError, match='^The pool vms is full.$') as failure:
         client.fail(CONTEXT, kind='foreign')
     assert type(failure.value) is exception.VirtError
+
+
+def test_messages_are_sent_while_no_thread_can_start(monkeypatch):
+    """The call that was due to look for a new key or for newer services failed."""
+    keys = signatures.Signatures(signatures.REQUIRE)
+    key = signatures.Key()
+    keys.follow(lambda: key)
+    pins = versions.Pins(nova_conf.new(files=[]))
+    pins.follow(lambda: {'compute': versions.VERSION})
+
+    def fails(*arguments):
+        raise RuntimeError("can't start new thread")
+    monkeypatch.setattr(concurrency, 'spawn', fails)
+    keys._due = pins._due = 0
+    assert signatures.FIELD in keys.signed('echo', None, {}, {'method': 'echo'})
+    assert pins.of('compute') is not None
 
 
 def test_any_other_error_comes_back_without_its_text(served):
