@@ -12,9 +12,10 @@ from nova.ec2 import operations
 from nova.json_types import JsonDocument
 
 MAX_FILTERS, MAX_VALUES = 50, 200
-# parts of a filter value: an escaped character, stars, and a bracket, which is literal in EC2
-_SPECIAL = re.compile(r'\\(?P<escaped>[*?\\])|(?P<stars>\*+)|\[')
-MAX_PATTERNS = 50                # maximum values with stars in a request; every item is compared with all of them
+# parts of a filter value: an escaped character, stars, a question mark, and a bracket, which is literal in EC2
+_SPECIAL = re.compile(r'\\(?P<escaped>[*?\\])|(?P<stars>\*+)|(?P<one>\?)|\[')
+MAX_PATTERNS = 50                # maximum values with wildcards in a request; every item is compared with all of them
+MAX_PATTERN_LENGTH = 255         # maximum characters of a value with wildcards: the compilation needs the interpreter
 Item = dict[str, Any]
 Values = str | Callable[[Item], Any]     # dotted path of a value in an item, or a function that returns it
 
@@ -47,16 +48,22 @@ def apply(items: Sequence[Item], given: Sequence[operations.Filter] | None, rows
     found = list(items)
     if len(given or ()) > MAX_FILTERS:
         raise errors.Ec2Error('FilterLimitExceeded', f'A request can have at most {MAX_FILTERS} filters.')
-    if sum(_stars(value) > 0 for filter_ in given or () for value in filter_.get('Values') or ()) > MAX_PATTERNS:
+    patterns = [value for filter_ in given or () for value in filter_.get('Values') or () if _is_pattern(value)]
+    if len(patterns) > MAX_PATTERNS:
         raise errors.Ec2Error('FilterLimitExceeded',
-                              f'The filters of a request can have at most {MAX_PATTERNS} values with stars.')
+                              f'The filters of a request can have at most {MAX_PATTERNS} values with wildcards.')
+    if any(len(value) > MAX_PATTERN_LENGTH for value in patterns):
+        raise errors.Ec2Error('InvalidParameterValue',
+                              f'A filter value with wildcards can have at most {MAX_PATTERN_LENGTH} characters.')
     for filter_ in given or ():
         values = _values_of(filter_.get('Name') or '', rows)
         wanted = filter_.get('Values') or []
         if len(wanted) > MAX_VALUES:
             raise errors.Ec2Error('FilterLimitExceeded', f'A filter can have at most {MAX_VALUES} values.')
-        pattern = _pattern(tuple(wanted))
-        found = [item for item in found if any(pattern.match(text) for text in _texts(_value(item, values)))]
+        pattern = _pattern(tuple(value for value in wanted if value in patterns))
+        literals = {_SPECIAL.sub(_literal, value) for value in wanted if value not in patterns}
+        found = [item for item in found if any(text in literals or pattern.match(text)
+                                               for text in _texts(_value(item, values)))]
     return found
 
 
@@ -112,11 +119,19 @@ def _stars(value: str) -> int:
     return sum(found['stars'] is not None for found in _SPECIAL.finditer(value))
 
 
+def _is_pattern(value: str) -> bool:
+    return any(found['stars'] or found['one'] for found in _SPECIAL.finditer(value))
+
+
+def _literal(special: re.Match[str]) -> str:
+    return special['escaped'] or special[0]
+
+
 def _of_fnmatch(special: re.Match[str]) -> str:
     """Return the text that means a match of ``_SPECIAL`` in fnmatch, in which a backslash is literal."""
-    if special['stars']:
-        return '*'
-    character = special['escaped'] or special[0]
+    if special['stars'] or special['one']:
+        return special[0][0]
+    character = _literal(special)
     return character if character == '\\' else f'[{character}]'
 
 

@@ -54,6 +54,35 @@ def test_escaped_stars_are_not_counted_as_patterns():
     assert filters.apply(items, [{'Name': 'tag:a', 'Values': values}], {}) == items
 
 
+@pytest.mark.parametrize('value, code', [
+    ('*' + 'x' * 255, 'InvalidParameterValue'), ('?' + 'x' * 255, 'InvalidParameterValue'), ('?' + 'x' * 254, None),
+    ('x' * 250_000, None)])
+def test_long_patterns_are_refused(value, code):
+    """The compilation of 250 kB held the interpreter for a second, and the cache kept its result."""
+    filters_ = [{'Name': 'tag:a', 'Values': [value]}]
+    if code is None:
+        assert filters.apply([{'Tags': [{'Key': 'a', 'Value': 'b'}]}], filters_, {}) == []
+    else:
+        with pytest.raises(errors.Ec2Error) as refused:
+            filters.apply([], filters_, {})
+        assert refused.value.code == code
+
+
+def test_values_without_wildcards_are_not_compiled():
+    items = [{'Tags': [{'Key': 'a', 'Value': '*' + 'x' * 255}]}]
+    filters.apply(items, [{'Name': 'tag:a', 'Values': []}], {})
+    before = filters._pattern.cache_info().misses
+    values = [*map(str, range(199)), r'\*' + 'x' * 255]
+    assert filters.apply(items, [{'Name': 'tag:a', 'Values': values}], {}) == items
+    assert filters._pattern.cache_info().misses == before
+
+
+@pytest.mark.parametrize('values', [[f'?{number}' for number in range(51)], ['*a'] * 51])
+def test_question_marks_and_repetitions_count_as_patterns(values):
+    with pytest.raises(errors.Ec2Error, match='at most 50 values with wildcards'):
+        filters.apply([], [{'Name': 'tag:a', 'Values': values}], {})
+
+
 def test_items_are_chosen_by_names_in_their_own_order():
     """Key pairs, security groups, types and addresses did it each for themselves."""
     items = [{'name': name} for name in ('a', 'b', 'c')]
