@@ -110,6 +110,8 @@ class LoginDelays:
             if of_address is not None and user in of_address.names:
                 del of_address.names[user]
                 self._names -= 1
+                if not of_address.names and self._is_over(of_address.others, self._clock()):
+                    del self._addresses[address]
             self._known[user, address] = self._clock()
 
     # ---- counters; the caller holds the lock

@@ -81,6 +81,14 @@ def test_login_delays_grow_and_expire():
     assert guess(delays, clock, 'u', 'a', 4) == [0, 0, 0, 1]
 
 
+def test_an_address_is_forgotten_after_its_login():
+    delays = ratelimit.LoginDelays(3, 300)
+    for number in range(100):
+        delays.failed('me', f'192.0.2.{number}')
+        delays.succeeded('me', f'192.0.2.{number}')
+    assert delays._addresses == {}
+
+
 def test_failed_logins_expire():
     clock = Clock()
     delays = ratelimit.LoginDelays(2, 60, clock)
