@@ -99,7 +99,7 @@ def revocation_list(signer: Signer, revoked: Mapping[int, datetime.datetime],
     """
     number = int(now.replace(tzinfo=datetime.UTC).timestamp() * 1000000)
     made = (x509.CertificateRevocationListBuilder().issuer_name(signer.certificate.subject)
-            .last_update(now).next_update(now + datetime.timedelta(days=LIST_DAYS))
+            .last_update(now - certificates.BACKDATED).next_update(now + datetime.timedelta(days=LIST_DAYS))
             .add_extension(x509.CRLNumber(number), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.key.public_key()),
                            critical=False))

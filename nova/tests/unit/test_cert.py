@@ -270,6 +270,15 @@ def test_lists_and_authorities_are_renewed_before_they_expire(found, tmp_path, c
     assert verify(tmp_path, later, made, at=ends - 60) == ''
 
 
+def test_revocation_list_is_valid_for_a_verifier_with_a_slow_clock(found, tmp_path):
+    """The certificate was valid, and its list was not."""
+    _key, made = issue(found, USER, PROJECT)
+    found.revoke(PROJECT, USER)
+    slow = authorities.utils.utcnow().replace(tzinfo=datetime.UTC).timestamp() - 1800
+    reason = verify(tmp_path, found.trusted(PROJECT), made, found.lists(PROJECT), slow)
+    assert 'revoked' in reason and 'not yet valid' not in reason
+
+
 def test_parallel_requests_use_one_authority_and_lose_no_revocation(found):
     """Of several that begin with nothing all have certificates of one authority, and no revocation is lost."""
     who = [(f'u{number}', PROJECT) for number in range(6)]
