@@ -195,19 +195,19 @@ def connect(host: str, port: int, seconds: float = CONNECT_S) -> Stream:
     return Stream(sock, deadline)
 
 
-def connect_socket(path: pathlib.Path, seconds: float = CONNECT_S) -> Stream:
+def connect_socket(path: pathlib.Path) -> Stream:
     """Connect to a socket of this host.
 
     :raises Broken: the socket does not exist, or access is denied
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.settimeout(seconds)
+        sock.settimeout(CONNECT_S)
         sock.connect(str(path))
     except OSError as error:
         sock.close()
         raise Broken(f'{path}: {error.strerror or error}') from None
-    return Stream(sock, time.monotonic() + seconds)
+    return Stream(sock, time.monotonic() + CONNECT_S)
 
 
 def context(conf: ConfigOpts) -> ssl.SSLContext | None:

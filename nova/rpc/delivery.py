@@ -1,7 +1,6 @@
 """Delivery options of messages, and protocols of received messages."""
-from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 import oslo_messaging
 
@@ -37,10 +36,3 @@ class Listener(Protocol):
     """Subscription of a started server."""
 
     def cleanup(self) -> None: ...
-
-
-@runtime_checkable
-class Followed(Protocol):
-    """A listener that tells of redeclared queues itself: that of nova-rabbit, which the all-in-one need not import."""
-
-    def follow(self, again: Callable[[], None], /) -> None: ...

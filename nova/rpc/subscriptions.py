@@ -22,7 +22,7 @@ def follow(listener: delivery.Listener, again: Callable[[], None]) -> None:
 
     :param listener: listener of a started server
     """
-    if isinstance(listener, delivery.Followed):
+    if hasattr(listener, 'follow'):          # the listener of nova-rabbit
         listener.follow(again)
         return
     for consumer in messaging_hooks.consumers_of(listener):
