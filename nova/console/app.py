@@ -4,6 +4,7 @@ The console and its page share a URL: ``Upgrade: websocket`` selects the console
 Against attacks from other sites, requests with an unknown Host or a forbidden Origin are refused.
 """
 from collections.abc import Callable, Iterable, Sequence
+import http
 import logging
 import pathlib
 import re
@@ -22,6 +23,7 @@ from nova import context
 from nova import exception
 from nova.console import relay
 from nova.console import sessions
+from nova.runtime import wsgi
 from nova.web import static
 
 HERE = pathlib.Path(__file__).parent
@@ -72,20 +74,20 @@ class Application:
                 return self._upgrade(environ, start_response, host)
             return self._get(environ, start_response, host)
         except exception.NovaException as error:
-            return _answer(start_response, f'{error.code} {TITLES.get(error.code, "Error")}',
-                           'text/plain; charset=utf-8', f'{error.message}\n'.encode())
+            return wsgi.answer(environ, start_response, f'{error.code} {http.HTTPStatus(error.code).phrase}',
+                               'text/plain; charset=utf-8', f'{error.message}\n'.encode())
 
     # ---- pages
 
     def _get(self, environ: WSGIEnvironment, start_response: Callable[..., Any], host: str) -> Iterable[bytes]:
         path = environ.get('PATH_INFO', '')
         if environ['REQUEST_METHOD'] not in ('GET', 'HEAD'):
-            return _answer(start_response, '405 Method Not Allowed', 'text/plain', b'Only GET and HEAD are allowed.\n',
-                           [('Allow', 'GET, HEAD')])
+            return wsgi.answer(environ, start_response, '405 Method Not Allowed', 'text/plain',
+                               b'Only GET and HEAD are allowed.\n', [('Allow', 'GET, HEAD')])
         if path in self._pages:
             if not path:                         # relative URLs in the page need the slash
                 query = environ.get('QUERY_STRING', '')
-                return _answer(start_response, '307 Temporary Redirect', 'text/plain', b'', [
+                return wsgi.answer(environ, start_response, '307 Temporary Redirect', 'text/plain', b'', [
                     ('Location', f"{environ.get('SCRIPT_NAME', '').rpartition('/')[2]}/{query and '?' + query}")])
             return static.answer(environ, start_response, self._page, 'no-store', [
                 ('Content-Security-Policy', self._policy(host)), ('Referrer-Policy', 'no-referrer'),
@@ -142,25 +144,15 @@ class Application:
         response = websocket_server.ServerProtocol(
             select_subprotocol=_subprotocol, logger=_quiet()).accept(_request(environ))
         if response.status_code != 101:
-            return _answer(start_response, f'{response.status_code} {response.reason_phrase}',
-                           'text/plain; charset=utf-8', bytes(response.body or b''),
-                           [('Upgrade', 'websocket')] if response.status_code == 426 else ())
+            return wsgi.answer(environ, start_response, f'{response.status_code} {response.reason_phrase}',
+                               'text/plain; charset=utf-8', bytes(response.body or b''),
+                               [('Upgrade', 'websocket')] if response.status_code == 426 else ())
         # The state is OPEN because the HTTP server has read the handshake request and sends the response.
         protocol = websocket_server.ServerProtocol(state=websocket_protocol.OPEN, max_size=relay.FRAME, logger=_quiet())
         upgrade(self._sessions.open(self._kind, _token(environ), environ.get('REMOTE_ADDR', ''), protocol))
         start_response('101 Switching Protocols', [
             (name, value) for name, value in response.headers.raw_items() if name.lower() in _HOP])
         return []
-
-
-TITLES = {400: 'Bad Request', 403: 'Forbidden', 404: 'Not Found', 429: 'Too Many Requests', 501: 'Not Implemented',
-          503: 'Service Unavailable'}
-
-
-def _answer(start_response: Callable[..., Any], status: str, kind: str, body: bytes,
-            headers: Iterable[tuple[str, str]] = ()) -> Iterable[bytes]:
-    start_response(status, [('Content-Type', kind), ('Content-Length', str(len(body))), *headers])
-    return [body]
 
 
 def _hostname(netloc: str) -> str | None:

@@ -82,7 +82,7 @@ class Application:
         start_response(f'{status} {PHRASES.get(status, "Error")}', [
             ('Content-Type', 'text/xml;charset=UTF-8'), ('Content-Length', str(len(body))),
             ('Cache-Control', 'no-store'), ('x-amzn-RequestId', request_id)])
-        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+        return [body]
 
     def _serve(self, environ: WSGIEnvironment, request_id: str) -> bytes:
         if environ['REQUEST_METHOD'] not in ('GET', 'POST'):

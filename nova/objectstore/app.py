@@ -138,7 +138,6 @@ class Application:
         for record in records:
             record.values['reason'] = refused.code if refused is not None else None
             self._finish(record, status)
-        head = environ['REQUEST_METHOD'] == 'HEAD'
         names = {name for name, _value in headers}
         if isinstance(body, bytes):
             if body and 'Content-Type' not in names:
@@ -146,10 +145,6 @@ class Application:
             if 'Content-Length' not in names and status not in (204, 304):
                 headers = [*headers, ('Content-Length', str(len(body)))]
         start_response(f'{status} {errors.PHRASES.get(status, "Error")}', [*headers, ('x-amz-request-id', request_id)])
-        if head:
-            if isinstance(body, Stream):
-                body.close()
-            return []
         return body if isinstance(body, Stream) else [body]
 
     def _serve(self, environ: WSGIEnvironment, records: list[log.Record]) -> Answer:

@@ -95,29 +95,30 @@ class _Capped:
 
 
 def read_only(environ: WSGIEnvironment, start_response: StartResponse,
-              answer: Callable[[], Answer]) -> list[bytes]:
+              found: Callable[[], Answer]) -> list[bytes]:
     """Serve a read-only resource, and forbid caches to store it.
 
-    :param answer: called for GET and HEAD only
+    :param found: returns the response; called for GET and HEAD only
     """
     if environ['REQUEST_METHOD'] in ('GET', 'HEAD'):
-        status, kind, body = answer()
+        status, kind, body = found()
         headers: tuple[tuple[str, str], ...] = ()
     else:
         status, kind, body = '405 Method Not Allowed', 'text/plain', b'Only GET and HEAD are allowed.\n'
         headers = (('Allow', 'GET, HEAD'),)
-    return _answer(environ, start_response, status, kind, body, (('Cache-Control', 'no-store'), *headers))
+    return answer(environ, start_response, status, kind, body, (('Cache-Control', 'no-store'), *headers))
 
 
-def _answer(environ: WSGIEnvironment, start_response: StartResponse, status: str, kind: str, body: bytes,
-            headers: Headers) -> list[bytes]:
+def answer(environ: WSGIEnvironment, start_response: StartResponse, status: str, kind: str, body: bytes,
+           headers: Headers = ()) -> list[bytes]:
+    """Send a response of known length, without its body after HEAD."""
     start_response(status, [('Content-Type', kind), ('Content-Length', str(len(body))), *headers])
     return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
 
 
 def _json(environ: WSGIEnvironment, start_response: StartResponse, status: str, document: Json,
           headers: Headers = ()) -> list[bytes]:
-    return _answer(environ, start_response, status, 'application/json', orjson.dumps(document), headers)
+    return answer(environ, start_response, status, 'application/json', orjson.dumps(document), headers)
 
 
 def _error(environ: WSGIEnvironment, start_response: StartResponse, status: str, message: str,
