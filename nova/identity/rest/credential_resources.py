@@ -88,10 +88,6 @@ def create_user_credential(req: Request) -> Stored:
     return req.service.credentials.create(given['user_id'], given['type'], given['blob'], project_id)
 
 
-def show_user_credential(req: Request, credential_id: str) -> Stored:
-    return _allowed(req, credential_id, GET)
-
-
 def update_user_credential(req: Request, credential_id: str) -> credentials.Credential:
     row, given = _allowed(req, credential_id, UPDATE), req.body
     operations.expect_id(given, credential_id)
@@ -185,7 +181,8 @@ ROUTES = [
                    query=schemas.Query(*CREDENTIAL.filters)),
     Route('POST', '/v3/credentials', create_user_credential, checks=(CREATE,), status=201, answer=_ONE,
                    body=schemas.Body(CREDENTIAL.content('create'), 'credential')),
-    Route('GET', ONE, show_user_credential, checks=(GET,), answer=_ONE),
+    Route('GET', ONE, lambda req, credential_id: _allowed(req, credential_id, GET), checks=(GET,), answer=_ONE,
+          name='show_user_credential'),
     Route('PATCH', ONE, update_user_credential, checks=(UPDATE,), answer=_ONE,
                    body=schemas.Body(CREDENTIAL.content('update'), 'credential')),
     Route('DELETE', ONE, delete_user_credential, checks=(DELETE,), status=204),

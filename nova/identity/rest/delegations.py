@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from nova import exception
 from nova.db.identity import directory as queries
-from nova.db.tables.rows import IdentityAccessRulesRow, IdentityRolesRow, IdentityTrustsRow
+from nova.db.tables.rows import IdentityAccessRulesRow, IdentityTrustsRow
 from nova.identity.embedded import access_rules
 from nova.identity.rest import operations
 from nova.identity.rest import schemas
@@ -64,18 +64,10 @@ def list_trusts(req: Request) -> list[IdentityTrustsRow]:
     return req.service.trusts.matching(**match)
 
 
-def show_trust(req: Request, trust_id: str) -> Stored:
-    return _trust(req, trust_id, GET)
-
-
 def delete_trust(req: Request, trust_id: str) -> None:
     req.refuse_restricted()
     _trust(req, trust_id, DELETE)
     req.service.trusts.delete(trust_id)
-
-
-def list_trust_roles(req: Request, trust_id: str) -> list[IdentityRolesRow]:
-    return req.service.trusts.roles(_trust(req, trust_id, LIST_ROLES))
 
 
 def show_trust_role(req: Request, trust_id: str, role_id: str) -> Stored:
@@ -126,9 +118,11 @@ ROUTES = [
                    query=schemas.Query(*TRUST.filters), answer=Page(TRUST, 'list')),
     Route('POST', TRUSTS, create_trust, checks=(CREATE,), status=201, answer=_TRUST,
                    body=schemas.Body(TRUST.content('create'), 'trust')),
-    Route('GET', ONE, show_trust, checks=(GET,), answer=_TRUST),
+    Route('GET', ONE, lambda req, trust_id: _trust(req, trust_id, GET), checks=(GET,), answer=_TRUST,
+          name='show_trust'),
     Route('DELETE', ONE, delete_trust, checks=(DELETE,), status=204),
-    Route('GET', ONE + '/roles', list_trust_roles, checks=(LIST_ROLES,), answer=Page(ROLE)),
+    Route('GET', ONE + '/roles', lambda req, trust_id: req.service.trusts.roles(_trust(req, trust_id, LIST_ROLES)),
+          checks=(LIST_ROLES,), answer=Page(ROLE), name='list_trust_roles'),
     Route('GET', ONE + '/roles/{role_id}', show_trust_role, checks=(GET_ROLE,), answer=_ROLE),
     Route('GET', RULES, list_access_rules, 'identity:list_access_rules', answer=Page(ACCESS_RULE),
                    query=schemas.Query(*ACCESS_RULE.filters)),

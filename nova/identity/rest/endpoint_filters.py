@@ -43,18 +43,6 @@ def list_projects(req: Request, *, kind: str, **parts: str) -> Sequence[Row]:
     return req.service.endpoint_filters.projects(kind, parts[f'{kind}_id'])
 
 
-def list_endpoints_of_group(req: Request, endpoint_group_id: str) -> Sequence[Row]:
-    return req.service.endpoint_filters.endpoints_of_group(endpoint_group_id)
-
-
-def list_endpoints_of_project(req: Request, project_id: str) -> Sequence[Row]:
-    return req.service.endpoint_filters.endpoints(project_id)
-
-
-def list_groups_of_project(req: Request, project_id: str) -> Sequence[Row]:
-    return req.service.endpoint_filters.groups(project_id)
-
-
 def _of(kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return functools.partial(function, kind=kind)
 
@@ -69,8 +57,8 @@ ROUTES = [
     Route('GET', _ENDPOINT, check_endpoint, 'identity:check_endpoint_in_project', status=204),
     Route('DELETE', _ENDPOINT, _of(ENDPOINT, remove), 'identity:remove_endpoint_from_project', status=204,
           name='remove_endpoint_from_project'),
-    Route('GET', f'{_OF_PROJECT}/endpoints', list_endpoints_of_project, 'identity:list_endpoints_for_project',
-          answer=Page(resources.ENDPOINT)),
+    Route('GET', f'{_OF_PROJECT}/endpoints', lambda req, project_id: req.service.endpoint_filters.endpoints(project_id),
+          'identity:list_endpoints_for_project', answer=Page(resources.ENDPOINT), name='list_endpoints_of_project'),
     Route('GET', f'{ROOT}/endpoints/{{endpoint_id}}/projects', _of(ENDPOINT, list_projects),
           'identity:list_projects_for_endpoint', name='list_projects_of_endpoint', answer=Page(resources.PROJECT)),
     Route('PUT', _GROUP_IN_PROJECT, _of(GROUP, add), 'identity:add_endpoint_group_to_project', status=204,
@@ -82,8 +70,12 @@ ROUTES = [
     Route('GET', f'{_GROUP}/projects', _of(GROUP, list_projects),
           'identity:list_projects_associated_with_endpoint_group', name='list_projects_of_endpoint_group',
           answer=Page(resources.PROJECT)),
-    Route('GET', f'{_GROUP}/endpoints', list_endpoints_of_group,
-          'identity:list_endpoints_associated_with_endpoint_group', answer=Page(resources.ENDPOINT)),
-    Route('GET', f'{_OF_PROJECT}/endpoint_groups', list_groups_of_project,
-          'identity:list_endpoint_groups_for_project', answer=Page(resources.ENDPOINT_GROUP)),
+    Route('GET', f'{_GROUP}/endpoints',
+          lambda req, endpoint_group_id: req.service.endpoint_filters.endpoints_of_group(endpoint_group_id),
+          'identity:list_endpoints_associated_with_endpoint_group', answer=Page(resources.ENDPOINT),
+          name='list_endpoints_of_group'),
+    Route('GET', f'{_OF_PROJECT}/endpoint_groups',
+          lambda req, project_id: req.service.endpoint_filters.groups(project_id),
+          'identity:list_endpoint_groups_for_project', answer=Page(resources.ENDPOINT_GROUP),
+          name='list_groups_of_project'),
 ]

@@ -29,10 +29,6 @@ def list_members(req: Request, group_id: str) -> Sequence[IdentityUsersRow]:
     return operations.compared(req, _named(req, req.service.grants.members(group_id)), ('name',))
 
 
-def list_groups_of_user(req: Request, user_id: str) -> list[IdentityGroupsRow]:
-    return _named(req, req.service.grants.groups_of(user_id))
-
-
 def _named(req: Request, rows: list[NamedT]) -> list[NamedT]:
     """Return the rows that match the query's filter "name", if it has one."""
     return [row for row in rows if req.query.get('name') in (None, row['name'])]
@@ -51,10 +47,6 @@ def add_member(req: Request, group_id: str, user_id: str) -> None:
     req.expect_roles(req.service.grants.role_ids_of(group_id),
                      'You can add users to a group only if you have every role of the group.')
     req.service.grants.add_member(group_id, user_id)
-
-
-def remove_member(req: Request, group_id: str, user_id: str) -> None:
-    req.service.grants.remove_member(group_id, user_id)
 
 
 # ---- implied roles
@@ -97,10 +89,6 @@ def create_rule(req: Request, role_id: str, implied_id: str) -> JsonObject:
     req.service.grants.imply(role_id, implied_id)
     return {'role_inference': _rule(req, *req.service.grants.check_implied(role_id, implied_id)),
             'links': {'self': operations.url_of(req)}}
-
-
-def delete_rule(req: Request, role_id: str, implied_id: str) -> None:
-    req.service.grants.unimply(role_id, implied_id)
 
 
 # ---- role assignments
@@ -198,11 +186,12 @@ _RULES: Schema = {'type': 'array', 'items': resources.INFERENCES}
 ROUTES = [
     Route('GET', '/v3/groups/{group_id}/users', list_members, 'identity:list_users_in_group', query=_NAME,
           answer=Page(resources.USER)),
-    Route('GET', '/v3/users/{user_id}/groups', list_groups_of_user, 'identity:list_groups_for_user', query=_NAME,
-          answer=Page(resources.GROUP)),
+    Route('GET', '/v3/users/{user_id}/groups', lambda req, user_id: _named(req, req.service.grants.groups_of(user_id)),
+          'identity:list_groups_for_user', query=_NAME, answer=Page(resources.GROUP), name='list_groups_of_user'),
     Route('GET', MEMBER, check_member, 'identity:check_user_in_group', status=204),
     Route('PUT', MEMBER, add_member, 'identity:add_user_to_group', status=204),
-    Route('DELETE', MEMBER, remove_member, 'identity:remove_user_from_group', status=204),
+    Route('DELETE', MEMBER, lambda req, group_id, user_id: req.service.grants.remove_member(group_id, user_id),
+          'identity:remove_user_from_group', status=204, name='remove_member'),
     Route('GET', '/v3/role_inferences', list_rules, 'identity:list_role_inference_rules',
           answer=Document({'role_inferences': _RULES, 'links': schemas.LINK})),
     Route('GET', IMPLIED, list_implied, 'identity:list_implied_roles',
@@ -210,7 +199,9 @@ ROUTES = [
     Route('GET', IMPLIED + '/{implied_id}', show_rule, checks=(GET_RULE, CHECK_RULE), answer=(_RULE := Document(
           {'role_inference': resources.INFERENCE, 'links': schemas.LINK}))),
     Route('PUT', IMPLIED + '/{implied_id}', create_rule, 'identity:create_implied_role', status=201, answer=_RULE),
-    Route('DELETE', IMPLIED + '/{implied_id}', delete_rule, 'identity:delete_implied_role', status=204),
+    Route('DELETE', IMPLIED + '/{implied_id}',
+          lambda req, role_id, implied_id: req.service.grants.unimply(role_id, implied_id),
+          'identity:delete_implied_role', status=204, name='delete_rule'),
     Route('GET', '/v3/role_assignments', list_assignments, checks=(OF_ONE, OF_TREE), query=schemas.Query(*FILTERS),
           answer=Page(resources.ASSIGNMENT, most=lambda: grants.MAX_LISTED)),
     *(row for actor in ACTORS for kind in ('project', 'domain', 'system')

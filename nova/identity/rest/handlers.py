@@ -76,10 +76,6 @@ def show_catalog(req: Request) -> dict[str, catalog.Catalog | dict[str, str]]:
             'links': {'self': operations.url_of(req)}}
 
 
-def token_domains(req: Request) -> Sequence[Any]:
-    return req.service.domains_of(req.caller.user_id)
-
-
 def token_system(req: Request) -> Sequence[Any]:
     held = req.service.effective_roles(req.caller.user_id, 'system', directory.SYSTEM)
     return [{'all': True}] if held else []
@@ -102,7 +98,8 @@ ROUTES = [
           'catalog': resources.CATALOG, 'links': schemas.LINK})),
     Route('GET', '/v3/auth/projects', lambda req: req.service.projects_of(req.caller.user_id),
           'identity:get_auth_projects', name='token_projects', answer=Page(resources.PROJECT)),
-    Route('GET', '/v3/auth/domains', token_domains, 'identity:get_auth_domains', answer=Page(resources.DOMAINS)),
+    Route('GET', '/v3/auth/domains', lambda req: req.service.domains_of(req.caller.user_id),
+          'identity:get_auth_domains', answer=Page(resources.DOMAINS), name='token_domains'),
     Route('GET', '/v3/auth/system', token_system, 'identity:get_auth_system', answer=Page(resources.SYSTEM)),
     *directory_handlers.ROUTES,
     *grants.ROUTES,

@@ -86,18 +86,6 @@ def update_image(req: ImageRequest, image_id: str) -> StoredImage | Response:
     return req.store.update(req.context, image_id, patch.change(operations))
 
 
-def delete_image(req: ImageRequest, image_id: str) -> None:
-    req.store.delete(req.context, image_id)
-
-
-def deactivate(req: ImageRequest, image_id: str) -> None:
-    req.store.set_active(req.context, image_id, False)
-
-
-def reactivate(req: ImageRequest, image_id: str) -> None:
-    req.store.set_active(req.context, image_id, True)
-
-
 # ---- data --------------------------------------------------------------------
 
 def upload(req: ImageRequest, image_id: str) -> None:
@@ -228,24 +216,12 @@ def list_tasks(req: ImageRequest, image_id: str) -> JsonObject:
     return {'tasks': [tasks.document(task) for task in found]}
 
 
-def list_members(req: ImageRequest, image_id: str) -> list[ImageMembersRow]:
-    return req.store.members(req.context, image_id)
-
-
 def create_member(req: ImageRequest, image_id: str) -> ImageMembersRow:
     return req.store.add_member(req.context, image_id, _body(req).get('member'))
 
 
-def show_member(req: ImageRequest, image_id: str, member: str) -> ImageMembersRow:
-    return req.store.members(req.context, image_id, member)[0]
-
-
 def update_member(req: ImageRequest, image_id: str, member: str) -> ImageMembersRow:
     return req.store.update_member(req.context, image_id, member, _body(req).get('status'))
-
-
-def delete_member(req: ImageRequest, image_id: str, member: str) -> None:
-    req.store.delete_member(req.context, image_id, member)
 
 
 # ---- schemas and capabilities -------------------------------------------------
@@ -265,14 +241,6 @@ def show_metadef_schema(req: ImageRequest, name: str) -> JsonDocument:
 def create_task(req: ImageRequest) -> Response:
     req.store.policy.authorize(req.context, 'add_task', {'project_id': req.context.project_id})
     return tasks.create_task(req, _body(req))
-
-
-def show_import(req: ImageRequest) -> JsonObject:
-    return views.import_methods(req.store.imports.methods)
-
-
-def show_stores(req: ImageRequest) -> JsonObject:
-    return views.STORES
 
 
 def show_usage(req: ImageRequest) -> JsonObject:
@@ -335,7 +303,8 @@ ROUTES = (
     Route('GET', _IMAGE, show_image, None, ('get_image',), answer=views.ANSWER_IMAGE),
     Route('PATCH', _IMAGE, update_image, None, ('modify_image', *_PUBLISHING), streams=True, errors=(409, 415),
           body=forms.CHANGES, answer=views.ANSWER_IMAGE),
-    Route('DELETE', _IMAGE, delete_image, None, ('delete_image',), status=204),
+    Route('DELETE', _IMAGE, lambda req, image_id: req.store.delete(req.context, image_id), None, ('delete_image',),
+          status=204, name='delete_image'),
     Route('GET', _IMAGE + '/file', download, None, ('download_image',), also=(204, 206), errors=(416,)),
     Route('PUT', _IMAGE + '/file', upload, None, ('upload_image',), status=204, streams=True,
           errors=(409, 415, 507), body=forms.DATA),
@@ -343,18 +312,25 @@ ROUTES = (
           errors=(409, 415, 507), body=forms.DATA),
     Route('POST', _IMAGE + '/import', import_image, None, ('upload_image',), status=202, streams=True,
           errors=(409, 415, 503, 507), body=forms.IMPORT),
-    Route('POST', _IMAGE + '/actions/deactivate', deactivate, None, ('deactivate',), status=204),
-    Route('POST', _IMAGE + '/actions/reactivate', reactivate, None, ('reactivate',), status=204),
+    Route('POST', _IMAGE + '/actions/deactivate',
+          lambda req, image_id: req.store.set_active(req.context, image_id, False), None, ('deactivate',), status=204,
+          name='deactivate'),
+    Route('POST', _IMAGE + '/actions/reactivate',
+          lambda req, image_id: req.store.set_active(req.context, image_id, True), None, ('reactivate',), status=204,
+          name='reactivate'),
     Route('PUT', _TAG, add_tag, None, ('modify_image',), status=204),
     Route('DELETE', _TAG, delete_tag, None, ('modify_image',), status=204),
     Route('GET', _IMAGE + '/tasks', list_tasks, None, ('get_image',), answer=views.ANSWER_TASKS),
-    Route('GET', _MEMBERS, list_members, None, ('get_members',), answer=views.ANSWER_MEMBERS),
+    Route('GET', _MEMBERS, lambda req, image_id: req.store.members(req.context, image_id), None, ('get_members',),
+          answer=views.ANSWER_MEMBERS, name='list_members'),
     Route('POST', _MEMBERS, create_member, None, ('add_member',), streams=True, errors=(409, 415),
           body=forms.NEW_MEMBER, answer=views.ANSWER_MEMBER),
-    Route('GET', _MEMBER, show_member, None, ('get_member',), answer=views.ANSWER_MEMBER),
+    Route('GET', _MEMBER, lambda req, image_id, member: req.store.members(req.context, image_id, member)[0], None,
+          ('get_member',), answer=views.ANSWER_MEMBER, name='show_member'),
     Route('PUT', _MEMBER, update_member, None, ('modify_member', 'get_member'), streams=True, errors=(415,),
           body=forms.MEMBER_STATUS, answer=views.ANSWER_MEMBER),
-    Route('DELETE', _MEMBER, delete_member, None, ('delete_member',), status=204),
+    Route('DELETE', _MEMBER, lambda req, image_id, member: req.store.delete_member(req.context, image_id, member), None,
+          ('delete_member',), status=204, name='delete_member'),
     Route('GET', '/v2/schemas/{name}', show_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
     Route('GET', '/v2/schemas/metadefs/{name}', show_metadef_schema, any_scope=True, answer=views.ANSWER_SCHEMA),
     *metadefs.ROUTES,
@@ -362,7 +338,9 @@ ROUTES = (
     Route('GET', '/v2/tasks/{task_id}', tasks.show_task, 'get_task', answer=views.ANSWER_TASK),
     Route('POST', '/v2/tasks', create_task, 'tasks_api_access', ('add_task', 'add_image', 'upload_image'), status=201,
           streams=True, errors=(409, 415), body=forms.NEW_TASK, answer=views.ANSWER_TASK),
-    Route('GET', '/v2/info/import', show_import, any_scope=True, answer=views.ANSWER_IMPORT),
-    Route('GET', '/v2/info/stores', show_stores, any_scope=True, answer=views.ANSWER_STORES),
+    Route('GET', '/v2/info/import', lambda req: views.import_methods(req.store.imports.methods), any_scope=True,
+          answer=views.ANSWER_IMPORT, name='show_import'),
+    Route('GET', '/v2/info/stores', lambda req: views.STORES, any_scope=True, answer=views.ANSWER_STORES,
+          name='show_stores'),
     Route('GET', '/v2/info/usage', show_usage, answer=views.ANSWER_USAGE),
 )

@@ -203,10 +203,6 @@ def update_metadef_namespace(req: ImageRequest, namespace: str) -> JsonObject:
     return _namespace(req.metadefs.update(req.context, namespace, _values(req.body)))
 
 
-def delete_metadef_namespace(req: ImageRequest, namespace: str) -> None:
-    req.metadefs.delete(req.context, namespace)
-
-
 def list_metadef_resource_types(req: ImageRequest) -> JsonObject:
     found: dict[str, JsonObject] = {}
     for row in req.metadefs.visible(req.context):
@@ -339,7 +335,8 @@ ROUTES = (
           query=Query(params.Param('resource_type', TEXT))),
     Route('PUT', ONE, update_metadef_namespace, None, ('modify_metadef_namespace',), errors=(409,),
           answer=Plain(_SHOWN_NAMESPACE), body=Whole(closed(**_FIELDS, **_MADE, **dict.fromkeys(_NEW_ITEMS, {})))),
-    Route('DELETE', ONE, delete_metadef_namespace, None, ('delete_metadef_namespace',), status=204),
+    Route('DELETE', ONE, lambda req, namespace: req.metadefs.delete(req.context, namespace), None,
+          ('delete_metadef_namespace',), status=204, name='delete_metadef_namespace'),
     Route('GET', '/v2/metadefs/resource_types', list_metadef_resource_types, 'list_metadef_resource_types',
           answer=Document({'resource_types': {'type': 'array', 'items': shape(name=TEXT, **_TYPES)}})),
     *(row for kind in KINDS for row in _routes(kind)),

@@ -20,7 +20,6 @@ from nova.web.resource import shape
 
 if TYPE_CHECKING:
     from nova.db.tables.rows import VolumeBackupsRow
-    from nova.db.tables.rows import VolumeTransfersRow
     from nova.json_types import JsonObject
     from nova.volume.rest.request import VolumeRequest
     from nova.volume.store.transfers import Offer
@@ -44,14 +43,6 @@ def create_backup(request: VolumeRequest) -> VolumeBackupsRow:
         force=schemas.flag('force', given.get('force')))
 
 
-def update_backup(request: VolumeRequest, ident: str) -> VolumeBackupsRow:
-    return request.store.backups.update(request.context, ident, request.body)
-
-
-def reset_backup_status(request: VolumeRequest, ident: str) -> None:
-    request.store.backups.reset(request.context, ident, request.body['status'])
-
-
 def restore_backup(request: VolumeRequest, ident: str) -> JsonObject:
     given, store = request.body, request.store
     if given.get('volume_id'):
@@ -71,10 +62,6 @@ def create_transfer(request: VolumeRequest) -> Offer:
                                           schemas.flag('no_snapshots', given.get('no_snapshots')))
 
 
-def accept_transfer(request: VolumeRequest, ident: str) -> VolumeTransfersRow:
-    return request.store.transfers.accept(request.context, ident, request.body['auth_key'])
-
-
 def _transfers(path: str) -> tuple[routes.Route, ...]:
     """Return the routes of transfers below a path; the API has two paths for them."""
     shown = One(TRANSFER, 'show')
@@ -86,9 +73,10 @@ def _transfers(path: str) -> tuple[routes.Route, ...]:
                   answer=shown, name='show_transfer'),
             route('DELETE', f'{path}/{{ident}}', forward(lambda store: store.transfers.delete),
                   'volume:delete_transfer', status=202, name='delete_transfer'),
-            route('POST', f'{path}/{{ident}}/accept', accept_transfer, 'volume:accept_transfer', status=202,
-                  answer=shown,
-                  body=Body('accept', shape(auth_key={'type': 'string', 'maxLength': 255}))))
+            route('POST', f'{path}/{{ident}}/accept',
+                  lambda req, ident: req.store.transfers.accept(req.context, ident, req.body['auth_key']),
+                  'volume:accept_transfer', status=202, answer=shown,
+                  body=Body('accept', shape(auth_key={'type': 'string', 'maxLength': 255})), name='accept_transfer'))
 
 
 _ADMIN_ACTION = 'volume_extension:backup_admin_actions:'
@@ -100,13 +88,16 @@ ROUTES = (
           answer=_CHANGED),
     route('GET', '/backups/{ident}', forward(lambda store: store.backups.get), 'backup:get', answer=One(BACKUP, 'show'),
           name='show_backup'),
-    route('PUT', '/backups/{ident}', update_backup, 'backup:update', body=BACKUP.body('update'), answer=_CHANGED),
+    route('PUT', '/backups/{ident}', lambda req, ident: req.store.backups.update(req.context, ident, req.body),
+          'backup:update', body=BACKUP.body('update'), answer=_CHANGED, name='update_backup'),
     route('DELETE', '/backups/{ident}', forward(lambda store: store.backups.delete), 'backup:delete', status=202,
           name='delete_backup'),
     schemas.action('backups', 'os-force_delete', forward(lambda store: store.backups.delete, force=True),
                    _ADMIN_ACTION + 'force_delete', name='force_delete_backup'),
-    schemas.action('backups', 'os-reset_status', reset_backup_status, _ADMIN_ACTION + 'reset_status',
-                   schema=shape(status={'enum': ['available', 'error']})),
+    schemas.action('backups', 'os-reset_status',
+                   lambda req, ident: req.store.backups.reset(req.context, ident, req.body['status']),
+                   _ADMIN_ACTION + 'reset_status', schema=shape(status={'enum': ['available', 'error']}),
+                   name='reset_backup_status'),
     route('POST', '/backups/{ident}/restore', restore_backup, 'backup:restore', status=202,
           body=Body('restore', closed(volume_id=schemas.SHORT_ID, name=schemas.NAME)),
           answer=Document({'restore': shape(

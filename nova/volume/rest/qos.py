@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 _NAMED = ('name', 'consumer')            # keys of a body that are not specs
 
 
-def list_qos_specs(request: VolumeRequest) -> JsonObject:
-    return listing.page_of_types(request, request.store.qos.every())
-
-
-def show_qos_specs(request: VolumeRequest, ident: str) -> VolumeQosSpecsRow:
-    return request.store.qos.get(ident)
-
-
 def create_qos_specs(request: VolumeRequest) -> VolumeQosSpecsRow:
     given = request.body
     return request.store.qos.create(given['name'], given.get('consumer') or qos.CONSUMERS[0], _specs(given))
@@ -47,29 +39,9 @@ def _specs(given: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if name not in _NAMED}
 
 
-def unset_qos_specs(request: VolumeRequest, ident: str) -> None:
-    request.store.qos.unset(ident, request.body)
-
-
-def delete_qos_specs(request: VolumeRequest, ident: str) -> None:
-    request.store.qos.delete(ident, schemas.flag('force', request.query.get('force')))
-
-
 def list_associations(request: VolumeRequest, ident: str) -> JsonObject:
     return {'qos_associations': [{'association_type': 'volume_type', 'name': kind['name'], 'id': kind['id']}
                                  for kind in request.store.qos.types(ident)]}
-
-
-def associate_qos_specs(request: VolumeRequest, ident: str) -> None:
-    request.store.qos.associate(ident, request.query.get('vol_type_id', ''))
-
-
-def disassociate_qos_specs(request: VolumeRequest, ident: str) -> None:
-    request.store.qos.disassociate(ident, request.query.get('vol_type_id', ''))
-
-
-def disassociate_all_types(request: VolumeRequest, ident: str) -> None:
-    request.store.qos.disassociate_all(ident)
 
 
 _ALL, _ONE, _RULE = '/qos-specs', '/qos-specs/{ident}', 'volume_extension:qos_specs_manage:'
@@ -77,20 +49,29 @@ _VALUE: Schema = {'type': 'string', 'maxLength': 255}
 _NAME, _CONSUMER = {**_VALUE, 'minLength': 1}, {'enum': [*qos.CONSUMERS]}
 _OF_TYPE = listing.Query('vol_type_id')
 ROUTES = (
-    route('GET', _ALL, list_qos_specs, _RULE + 'get_all', query=listing.Query(*listing.PAGED, *listing.SORTED),
-          answer=Page(QOS, 'show', more={'qos_specs_links': schemas.LINKS})),
+    route('GET', _ALL, lambda req: listing.page_of_types(req, req.store.qos.every()), _RULE + 'get_all',
+          query=listing.Query(*listing.PAGED, *listing.SORTED),
+          answer=Page(QOS, 'show', more={'qos_specs_links': schemas.LINKS}), name='list_qos_specs'),
     route('POST', _ALL, create_qos_specs, _RULE + 'create', answer=One(QOS, 'show'), body=Body('qos_specs', {
         **closed('name', name=_NAME, consumer=_CONSUMER), 'additionalProperties': _VALUE})),
-    route('GET', _ONE, show_qos_specs, _RULE + 'get', answer=One(QOS, 'show')),
+    route('GET', _ONE, lambda req, ident: req.store.qos.get(ident), _RULE + 'get', answer=One(QOS, 'show'),
+          name='show_qos_specs'),
     route('PUT', _ONE, update_qos_specs, _RULE + 'update', answer=Document({'qos_specs': schemas.STRINGS}),
           body=Body('qos_specs', {**closed(consumer=_CONSUMER), 'additionalProperties': _VALUE})),
-    route('PUT', f'{_ONE}/delete_keys', unset_qos_specs, _RULE + 'update', status=202, body=Body('keys', {
-        'type': 'array', 'items': _VALUE, 'minItems': 1, 'maxItems': 64})),
-    route('DELETE', _ONE, delete_qos_specs, _RULE + 'delete', status=202, query=listing.Query('force')),
+    route('PUT', f'{_ONE}/delete_keys', lambda req, ident: req.store.qos.unset(ident, req.body), _RULE + 'update',
+          status=202, name='unset_qos_specs', body=Body('keys', {
+              'type': 'array', 'items': _VALUE, 'minItems': 1, 'maxItems': 64})),
+    route('DELETE', _ONE, lambda req, ident: req.store.qos.delete(ident, schemas.flag('force', req.query.get('force'))),
+          _RULE + 'delete', status=202, query=listing.Query('force'), name='delete_qos_specs'),
     route('GET', f'{_ONE}/associations', list_associations, _RULE + 'get_all', answer=Document({
         'qos_associations': [shape(association_type={'const': 'volume_type'}, name=schemas.TEXT, id=schemas.UUID)]})),
     # the Block Storage API defines GET for these changes
-    route('GET', f'{_ONE}/associate', associate_qos_specs, _RULE + 'update', status=202, query=_OF_TYPE),
-    route('GET', f'{_ONE}/disassociate', disassociate_qos_specs, _RULE + 'update', status=202, query=_OF_TYPE),
-    route('GET', f'{_ONE}/disassociate_all', disassociate_all_types, _RULE + 'update', status=202),
+    route('GET', f'{_ONE}/associate',
+          lambda req, ident: req.store.qos.associate(ident, req.query.get('vol_type_id', '')), _RULE + 'update',
+          status=202, query=_OF_TYPE, name='associate_qos_specs'),
+    route('GET', f'{_ONE}/disassociate',
+          lambda req, ident: req.store.qos.disassociate(ident, req.query.get('vol_type_id', '')), _RULE + 'update',
+          status=202, query=_OF_TYPE, name='disassociate_qos_specs'),
+    route('GET', f'{_ONE}/disassociate_all', lambda req, ident: req.store.qos.disassociate_all(ident), _RULE + 'update',
+          status=202, name='disassociate_all_types'),
 )

@@ -22,19 +22,15 @@ def list_projects(request: VolumeRequest, ident: str) -> JsonObject:
                                    for project_id in request.store.type_access.projects(kind)]}
 
 
-def allow_project(request: VolumeRequest, ident: str) -> None:
-    request.store.type_access.allow(ident, request.body['project'])
-
-
-def forbid_project(request: VolumeRequest, ident: str) -> None:
-    request.store.type_access.forbid(ident, request.body['project'])
-
-
 _RULE = 'volume_extension:volume_type_access'
 _ACCESS = shape(volume_type_id=schemas.UUID, project_id=schemas.TEXT)
 ROUTES = (
     route('GET', '/types/{ident}/os-volume-type-access', list_projects, f'{_RULE}:get_all_for_type',
           answer=Document({'volume_type_access': [_ACCESS]})),
-    schemas.action('types', 'addProjectAccess', allow_project, f'{_RULE}:addProjectAccess', schema=_PROJECT),
-    schemas.action('types', 'removeProjectAccess', forbid_project, f'{_RULE}:removeProjectAccess', schema=_PROJECT),
+    schemas.action('types', 'addProjectAccess',
+                   lambda req, ident: req.store.type_access.allow(ident, req.body['project']),
+                   f'{_RULE}:addProjectAccess', schema=_PROJECT, name='allow_project'),
+    schemas.action('types', 'removeProjectAccess',
+                   lambda req, ident: req.store.type_access.forbid(ident, req.body['project']),
+                   f'{_RULE}:removeProjectAccess', schema=_PROJECT, name='forbid_project'),
 )

@@ -84,10 +84,6 @@ def _public(given: dict[str, Any]) -> bool | None:
     return said.pop() if said else None
 
 
-def delete_type(request: VolumeRequest, ident: str) -> None:
-    request.store.types.delete(ident)
-
-
 def show_extra_specs(request: VolumeRequest, ident: str) -> JsonObject:
     return {'extra_specs': {**_visible(request, ident)}}
 
@@ -117,10 +113,6 @@ def update_extra_spec(request: VolumeRequest, ident: str, key: str) -> JsonObjec
         raise exception.BadRequest(f'The body must have only the item of the URL, {key[:255]!r}.')
     request.store.types.set_specs(ident, request.body)
     return {**request.body}
-
-
-def delete_extra_spec(request: VolumeRequest, ident: str, key: str) -> None:
-    request.store.types.unset_spec(ident, key)
 
 
 def show_encryption(request: VolumeRequest, ident: str) -> JsonObject:
@@ -176,10 +168,6 @@ def set_default_type(request: VolumeRequest, project_id: str) -> JsonObject:
     with exception.AsBadRequest(exception.VolumeTypeNotFound):
         row = request.store.types.set_default(_project(project_id), request.body['volume_type'])
     return {'default_type': _default(row['project_id'], row['type_id'])}
-
-
-def unset_default_type(request: VolumeRequest, project_id: str) -> None:
-    request.store.types.unset_default(project_id)
 
 
 def _project(ident: str) -> str:
@@ -238,13 +226,15 @@ ROUTES = (
     route('GET', _ONE, show_type, _TYPES + 'get', _SENSITIVE, answer=_SHOWN),
     route('PUT', _ONE, update_type, _TYPES + 'update', body=TYPE.body('update'),
           answer=One(TYPE, 'update')),
-    route('DELETE', _ONE, delete_type, _TYPES + 'delete', status=202),
+    route('DELETE', _ONE, lambda req, ident: req.store.types.delete(ident), _TYPES + 'delete', status=202,
+          name='delete_type'),
     route('GET', _SPEC, show_extra_specs, _SPECS_RULE + 'index', _SENSITIVE, answer=_SPECS),
     route('POST', _SPEC, set_extra_specs, _SPECS_RULE + 'create', body=Body('extra_specs', resources.SPECS),
           answer=_SPECS),
     route('GET', f'{_SPEC}/{{key}}', show_extra_spec, _SPECS_RULE + 'show', _SENSITIVE, answer=_ITEM),
     route('PUT', f'{_SPEC}/{{key}}', update_extra_spec, _SPECS_RULE + 'update', body=_Spec(), answer=_ITEM),
-    route('DELETE', f'{_SPEC}/{{key}}', delete_extra_spec, _SPECS_RULE + 'delete', status=202),
+    route('DELETE', f'{_SPEC}/{{key}}', lambda req, ident, key: req.store.types.unset_spec(ident, key),
+          _SPECS_RULE + 'delete', status=202, name='delete_extra_spec'),
     route('GET', _KEY, show_encryption, _KEY_RULE + 'get',
           answer=Plain({'anyOf': [ENCRYPTION.view('show').schema(0), closed()]})),
     route('POST', _KEY, create_encryption, _KEY_RULE + 'create', body=ENCRYPTION.body('create'),
@@ -260,8 +250,9 @@ ROUTES = (
     route('PUT', f'{_DEFAULT_TYPES}/{{project_id}}', set_default_type, _DEFAULT_RULE + 'set_or_update', since=DEFAULTS,
           body=Body('default_type', shape(volume_type={'type': 'string', 'minLength': 1, 'maxLength': 255})),
           answer=Document({'default_type': _DEFAULT})),
-    route('DELETE', f'{_DEFAULT_TYPES}/{{project_id}}', unset_default_type, _DEFAULT_RULE + 'unset', since=DEFAULTS,
-          status=204),
+    route('DELETE', f'{_DEFAULT_TYPES}/{{project_id}}',
+          lambda req, project_id: req.store.types.unset_default(project_id), _DEFAULT_RULE + 'unset', since=DEFAULTS,
+          status=204, name='unset_default_type'),
     route('GET', '/volumes/{ident}/encryption', show_volume_encryption, _OF_VOLUME,
           answer=Document({'encryption_key_id': schemas.TEXT_OR_NULL}, {**_KEYS, api.KEEPER: schemas.TEXT})),
     route('GET', '/volumes/{ident}/encryption/{key}', show_volume_encryption_item, _OF_VOLUME, answer=_ITEM),
