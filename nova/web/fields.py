@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from nova import utils
 from nova.json_types import Encodable
+from nova.web import routes
 
 Build = Callable[[typing.Any, typing.Any], dict[str, typing.Any]]         # (row, view) -> dict
 Target = dict[str, str | None]                        # policy target: {'project_id', 'user_id'} of a resource
@@ -74,35 +75,18 @@ class Shape:
                 if since <= version and (until is None or version <= until)}
 
 
-class Row(typing.Protocol):
-    """Protocol of a field that builds responses. Field and the fields of nova.web.resource implement this protocol."""
+class Row(routes.Versioned):
+    """A field that builds responses: base of Field, and of the fields of nova.web.resource."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def get(self) -> str | Callable[[typing.Any, typing.Any], typing.Any] | Constant | None: ...
-
-    @property
-    def rule(self) -> str | None: ...
-
-    @property
-    def optional(self) -> bool: ...
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def since(self) -> int: ...
-
-    @property
-    def until(self) -> int | None: ...
-
-    def at(self, version: int) -> bool: ...
+    name: str
+    get: str | Callable[[typing.Any, typing.Any], typing.Any] | Constant | None
+    rule: str | None
+    optional: bool
+    columns: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Field:
+class Field(Row):
     """One field.
 
     name    key of the field in the response
@@ -129,9 +113,6 @@ class Field:
         if self.type is None:
             return {}
         return {'': self.type} if isinstance(self.type, str) else self.type.at(version)
-
-    def at(self, version: int) -> bool:
-        return self.since <= version and (self.until is None or version <= self.until)
 
 
 class Fields:

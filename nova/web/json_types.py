@@ -15,7 +15,7 @@ from nova.web import json_schema
 # Times in responses: ISO 8601, often without a zone. A time without a zone is UTC.
 DATE_TIME = {'pattern': r'^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?$',
              'description': 'Date and time of ISO 8601, in UTC.'}
-_FORMATS = {
+FORMATS = {
     'date-time': DATE_TIME,
     'uuid': {'format': 'uuid'}, 'uri': {'format': 'uri'}, 'url': {'format': 'uri'}, 'ipv4': {'format': 'ipv4'},
     'ipv6': {'format': 'ipv6'}, 'base64': {'contentEncoding': 'base64'},
@@ -77,7 +77,7 @@ def _apply(schema: dict[str, Encodable], word: str, names: list[str]) -> None:
     elif word.startswith('pattern '):
         schema['pattern'] = portable(word.removeprefix('pattern '))
     elif name == 'format':
-        schema.update(_FORMATS.get(value, {}))
+        schema.update(FORMATS.get(value, {}))
     elif name == 'const':
         schema['const'] = _constant(value, names)
     elif name in _NUMBERS and not (name == 'maxLength' and names == ['array']):

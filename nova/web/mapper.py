@@ -117,7 +117,7 @@ def choose(rows_of_method: list[Named], version: int, body: Json = None) -> Name
     if rows_of_method[0][0].action is not None:
         rows_of_method = _by_action(rows_of_method, body)
     for row, names in rows_of_method:
-        if row.since <= version and (row.until is None or version <= row.until):
+        if row.at(version):
             return row, names
     raise exception.NotFound()
 

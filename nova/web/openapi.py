@@ -38,9 +38,7 @@ _FORMATS = {
     'az_name': {'pattern': r'^[^:\s]([^:]*[^:\s])?$'},
     'az_name_with_leading_trailing_spaces': {'pattern': r'^[^:]*[^:\s][^:]*$'},
     'digits': {'pattern': '^[0-9]+$'}, 'signed': {'pattern': '^-?[0-9]+$'},
-    'base64': {'contentEncoding': 'base64'}, 'printable': {}, 'factor': {},
-    'mac-address': {'pattern': '^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$'},
-    'cidr': {'pattern': '^[0-9a-fA-F.:]+/[0-9]+$'},
+    'printable': {}, 'factor': {}, **{name: json_types.FORMATS[name] for name in ('base64', 'mac-address', 'cidr')},
 }
 
 
@@ -327,7 +325,7 @@ def fault_below(key: str) -> JsonDocument:
 
 def served(rows: Iterable[Route], version: int) -> list[Route]:
     """Return the rows of the API that are served at a version."""
-    return [row for row in rows if row.api and row.since <= version and (row.until is None or version <= row.until)]
+    return [row for row in rows if row.api and row.at(version)]
 
 
 def nameless(path: str) -> str:

@@ -29,6 +29,7 @@ from nova.json_types import Json
 from nova.json_types import JsonObject
 from nova.web import formats
 from nova.web import json_schema
+from nova.web.routes import Versioned
 
 Schema = json_schema.Schema
 Convert = Callable[[Any], Any]
@@ -95,7 +96,7 @@ class Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Param:
+class Param(Versioned):
     """One parameter of a body or a query.
 
     name     key of the parameter, or None if ``pattern`` (a regular expression) matches many keys
@@ -110,9 +111,6 @@ class Param:
     until: int | None = None
     required: bool = False
     pattern: str | None = None
-
-    def at(self, version: int) -> bool:
-        return self.since <= version and (self.until is None or version <= self.until)
 
 
 class Object:

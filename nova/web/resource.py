@@ -85,7 +85,7 @@ def shape(**properties: Schema) -> Schema:
 
 
 @dataclasses.dataclass(frozen=True)
-class Field:
+class Field(fields.Row):
     """One field of a resource.
 
     name      key in requests and responses
@@ -124,10 +124,6 @@ class Field:
     aliases: tuple[str, ...] = ()
     refused: str = ''
     columns: tuple[str, ...] = ()
-
-    def at(self, version: int) -> bool:
-        """Return whether responses at a minor version have the field."""
-        return self.since <= version and (self.until is None or version <= self.until)
 
     @property
     def source(self) -> str:
@@ -239,22 +235,6 @@ class Resource:
 
 
 # ---- answers -----------------------------------------------------------------
-
-class Answer(Protocol):
-    """Response of an operation.
-
-    checks   rules of the fields in the response
-    """
-
-    @property
-    def checks(self) -> tuple[str, ...]: ...
-
-    def schema(self, version: int) -> Schema:
-        """Return the JSON Schema of the body at a version."""
-
-    def render(self, request: Any, result: Any) -> Any:
-        """Return the document of a handler's result."""
-
 
 class Document:
     """A response whose handler returns the document.

@@ -7,8 +7,19 @@ import dataclasses
 import typing
 
 
+class Versioned:
+    """Base of rows that apply to the minor versions from ``since`` to ``until``; None: to all later ones, too."""
+
+    since: int
+    until: int | None
+
+    def at(self, version: int) -> bool:
+        """Return whether the row applies to a minor version."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
+
 @dataclasses.dataclass(frozen=True)
-class Route:
+class Route(Versioned):
     """One operation.
 
     path     below the root of the API, ``{name}`` for a part that is passed to the handler
@@ -56,10 +67,6 @@ class Route:
     def called(self) -> str:
         """Name of the operation."""
         return self.name or getattr(self.handler, '__name__', '')
-
-    def at(self, version: int) -> bool:
-        """Return True if the row is served at a minor version."""
-        return self.since <= version and (self.until is None or version <= self.until)
 
     def code(self, version: int) -> int:
         """Return the success code at a minor version."""
