@@ -331,7 +331,6 @@ class Body:
         self.key, self._ignored, self._closed_since, self._refused = key, ignored or {}, closed_since, refused or {}
         self.content = content if closed_since is None else {**content, 'additionalProperties': True}
         self._known = json_schema.part(content, 'properties')
-        self._converted = {name: type_ for name, type_ in self._known.items() if isinstance(type_, Converted)}
         self._validator = json_schema.Validator(self.content)
 
     def schema(self, version: int, relaxed: bool = False) -> Schema:
@@ -362,9 +361,7 @@ class Body:
             refuse(value, self._refused)
             if self._closed_since is not None and version >= self._closed_since:
                 check_known(value, self._known, self.key)
-            return {**value, **{name: type_.convert(name, value[name]) for name, type_ in self._converted.items()
-                                if name in value}}
-        return value
+        return converted(self.key, self.content, value)
 
 
 class Whole(Body):

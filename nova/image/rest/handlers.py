@@ -243,12 +243,6 @@ def create_task(req: ImageRequest) -> Response:
     return tasks.create_task(req, _body(req))
 
 
-def show_usage(req: ImageRequest) -> JsonObject:
-    if not req.context.project_id:
-        raise exception.Forbidden('Usage requires a project-scoped token.')
-    return views.usage(req.store.usage(req.context))
-
-
 # ---- requests and responses --------------------------------------------------
 
 def _document(req: BaseRequest) -> Json:
@@ -342,5 +336,6 @@ ROUTES = (
           answer=views.ANSWER_IMPORT, name='show_import'),
     Route('GET', '/v2/info/stores', lambda req: views.STORES, any_scope=True, answer=views.ANSWER_STORES,
           name='show_stores'),
-    Route('GET', '/v2/info/usage', show_usage, answer=views.ANSWER_USAGE),
+    Route('GET', '/v2/info/usage', lambda req: views.usage(req.store.usage(req.context)), answer=views.ANSWER_USAGE,
+          name='show_usage'),
 )

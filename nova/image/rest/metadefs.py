@@ -238,14 +238,6 @@ def update_item(req: ImageRequest, namespace: str, name: str, *, kind: Kind) -> 
                                                        kind.rules[3]))
 
 
-def delete_item(req: ImageRequest, namespace: str, name: str, *, kind: Kind) -> None:
-    req.metadefs.remove(req.context, namespace, kind.name, kind.rules[4], name)
-
-
-def delete_items(req: ImageRequest, namespace: str, *, kind: Kind) -> None:
-    req.metadefs.remove(req.context, namespace, kind.name, kind.rules[5])
-
-
 def create_metadef_tag(req: ImageRequest, namespace: str, name: str) -> Response:
     _TAG_NAME.validate({'name': name})
     row, = req.metadefs.add(req.context, namespace, _TAG.name, [{'name': name}], _TAG.rules[2])
@@ -318,11 +310,11 @@ def _routes(kind: Kind) -> Iterator[Route]:
     if update:
         yield Route('PUT', one, functools.partial(update_item, kind=kind), None, (update,), name=f'update_{noun}',
                     errors=(409,), answer=answer, body=Whole(closed(name=_NAME, **kind.fields, **_MADE)))
-    yield Route('DELETE', one, functools.partial(delete_item, kind=kind), None, (delete,), name=f'delete_{noun}',
-                status=204)
+    yield Route('DELETE', one, lambda req, namespace, name: req.metadefs.remove(
+        req.context, namespace, kind.name, delete, name), None, (delete,), name=f'delete_{noun}', status=204)
     if delete_all:
-        yield Route('DELETE', many, functools.partial(delete_items, kind=kind), None, (delete_all,),
-                    name=f'delete_{noun}s', status=204)
+        yield Route('DELETE', many, lambda req, namespace: req.metadefs.remove(
+            req.context, namespace, kind.name, delete_all), None, (delete_all,), name=f'delete_{noun}s', status=204)
 
 
 ROUTES = (
