@@ -27,6 +27,7 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
+from nova.image import fields
 from nova.json_types import Encodable
 from nova.json_types import JsonDocument
 from nova.objects.image import ImageValues
@@ -40,13 +41,6 @@ from nova.web.routes import Route
 ACTIONS = actions.ACTIONS
 ALLOW_VOLUME_BACKED = 'os_compute_api:servers:create_image:allow_volume_backed'
 UNLOCK_OVERRIDE = 'os_compute_api:os-lock-server:unlock:unlock_override'
-
-# image properties that snapshots do not inherit
-_OWN_PROPERTIES = frozenset({'image_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
-                             'os_hash_algo', 'os_hash_value', 'stores',
-                             # signature properties, valid only for the data of the original image
-                             'img_signature', 'img_signature_hash_method', 'img_signature_key_type',
-                             'img_signature_certificate_uuid'})
 
 
 def find_for(req: api_request.Request, conn: engine.Connection, server_id: str, action: actions.Action,
@@ -255,7 +249,7 @@ def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
     """
     image_references.check(req, metadata)
     inherited = {key: str(value) for key, value in row['image_properties'].items()
-                 if key not in _OWN_PROPERTIES and value is not None}
+                 if key not in fields.NOT_INHERITED and value is not None}
     own = {'image_type': 'snapshot', 'instance_uuid': row['uuid'], 'user_id': row['user_id'],
            'owner_id': row['project_id']}
     if row['image_id']:

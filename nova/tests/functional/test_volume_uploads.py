@@ -71,10 +71,12 @@ def write(cloud, volume_id, text, at=0):
 
 
 def test_an_image_is_made_of_a_volume(cloud, user):
-    """It has the volume's blocks, and what the volume's own image said of guests."""
+    """It has the volume's blocks, and what the volume's own image said of guests, but not what identified that."""
+    own = {'image_type': 'backup', 'backup_type': 'daily', 'instance_uuid': 'x', 'user_id': 'x',
+           'base_image_ref': 'x', 'img_signature': 'x', 'os_hash_value': 'x'}
     made = volume(user, description='d')
     ask(user, 'POST', f'/volumes/{made}/action', {'os-set_image_metadata': {'metadata': {
-        'hw_disk_bus': 'scsi', 'image_id': 'x', 'min_ram': '7'}}})
+        'hw_disk_bus': 'scsi', 'image_id': 'x', 'min_ram': '7', **own}}})
     write(cloud, made, b'data', at=4096)
     shown = upload(user, made)[UPLOAD]
     image_id = shown.pop('image_id')
@@ -84,6 +86,7 @@ def test_an_image_is_made_of_a_volume(cloud, user):
     image = active(user, image_id)
     assert (image['disk_format'], image['size'], image['min_disk']) == ('raw', GIB, 1)
     assert image['hw_disk_bus'] == 'scsi' and image['min_ram'] == 0 and 'image_id' not in image
+    assert not {name: image[name] for name in own if image.get(name) == own[name]}
     until(user, made)
     again = volume(user, imageRef=image_id)
     with open(cloud.state_path / 'volumes' / again, 'rb') as file:
