@@ -227,6 +227,25 @@ def test_zeros_that_a_guest_has_written_are_not_in_a_copy(home):
     home.volumes.detach(ALICE, attachment)
 
 
+def test_detachment_ends_only_the_copy_of_its_export(home):
+    volume_id = home.made(1)
+    attachment, data = home.attached(volume_id)
+    _other, other_data = home.attached(home.made(1))
+    pid, = home.daemons()
+    assert home.client('h2', data, 'write -P 4 0 16M', 'flush')[0] == 0
+    served = home.volumes.attach_backend.exports._daemon('h2')
+    copy = daemon._copy_of(attachment)
+    path = home.volumes.files.prepare_copy(str(home.directory / 'copy'), GIB, str(home.path(volume_id)))
+    with served._connected() as monitor:     # as begin_copy, but too slow to be complete before the detachment
+        monitor.run('blockdev-add', driver='qcow2', node_name=copy, file={'driver': 'file', 'filename': path})
+        monitor.run('blockdev-backup', job_id=copy, device=daemon.ident(attachment), target=copy, sync='full',
+                    auto_dismiss=False, speed=65536)
+    home.volumes.detach(ALICE, attachment)
+    assert home.daemons() == [pid] and served.names() == {daemon.ident(other_data['export'])}
+    with pytest.raises(exception.InvalidVolume, match='interrupted'):
+        served.is_copied(attachment)
+
+
 @long_runs.only
 def test_hosts_that_come_and_go_at_once_leave_nothing(home):
     """A daemon ends with its last export, while another one of its host is being opened."""

@@ -156,12 +156,13 @@ class Daemon:
             monitor.run('block-export-add', type='nbd', id=node, node_name=node, name=name, writable=not readonly)
 
     def close(self, *nodes: str) -> None:
-        """Remove exports, also those in use.
+        """Remove exports, also those in use, and end the copies of them.
 
         :param nodes: as returned by ``names``
         :raises InvalidVolume: the daemon does not answer
         """
         with self._connected() as monitor:
+            _end_copies(monitor, {_copy_of_node(node) for node in nodes})
             for node in nodes:
                 if node in _exports(monitor):
                     monitor.run('block-export-del', id=node, mode='hard')
@@ -216,16 +217,7 @@ class Daemon:
         if not self.is_alive():
             return
         with contextlib.suppress(exception.InvalidVolume), self._connected() as monitor:
-            found = {node for node in _nodes(monitor) if node.startswith(COPY)}
-            for node in found if nodes is None else found & nodes:
-                deadline = time.monotonic() + CLOSE_S
-                while node in _nodes(monitor) and time.monotonic() < deadline:
-                    for command in ('job-dismiss', 'job-cancel'):
-                        with contextlib.suppress(qmp.Failed):
-                            monitor.run(command, id=node)
-                    with contextlib.suppress(qmp.Failed):
-                        monitor.run('blockdev-del', node_name=node)
-                    time.sleep(POLL_S)
+            _end_copies(monitor, nodes)
 
     @contextlib.contextmanager
     def _connected(self) -> typing.Iterator[qmp.Monitor]:
@@ -289,7 +281,30 @@ def ident(name: str) -> str:
 
 
 def _copy_of(name: str) -> str:
-    return COPY + ident(name)[1:]
+    return _copy_of_node(ident(name))
+
+
+def _copy_of_node(node: str) -> str:
+    return COPY + node[1:]
+
+
+def _copies(monitor: qmp.Monitor) -> set[str]:
+    """Return the nodes of copies. A job has the id of its node, and may be there without it."""
+    return {node for node in _nodes(monitor) if node.startswith(COPY)} | {
+        job['id'] for job in monitor.run('query-jobs')}
+
+
+def _end_copies(monitor: qmp.Monitor, nodes: set[str] | None) -> None:
+    found = _copies(monitor)
+    for node in found if nodes is None else found & nodes:
+        deadline = time.monotonic() + CLOSE_S
+        while node in _copies(monitor) and time.monotonic() < deadline:
+            for command in ('job-dismiss', 'job-cancel'):
+                with contextlib.suppress(qmp.Failed):
+                    monitor.run(command, id=node)
+            with contextlib.suppress(qmp.Failed):
+                monitor.run('blockdev-del', node_name=node)
+            time.sleep(POLL_S)
 
 
 def _exports(monitor: qmp.Monitor) -> set[str]:
