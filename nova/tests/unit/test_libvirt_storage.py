@@ -242,7 +242,7 @@ def test_a_disk_of_another_program_is_bounded_before_it_is_converted(images, tmp
     store.prepare()
     with pytest.raises(exception.ImageUnacceptable) as caught:
         create(store, images.add('one', tmp_path / 'large', 'vdi'), root_gb=2)
-    assert 'virtual size of 3221225472 bytes is over the 2147483648 bytes' in caught.value.message
+    assert 'virtual size of 3221225472 bytes is over the limit of 2147483648 bytes' in caught.value.message
     assert not Counting.converted
 
 
@@ -489,6 +489,20 @@ def test_kernel_and_ramdisk_are_copied_into_the_guest_directory(store, images, r
     images.add('r', raw, 'ari')
     instance, (_disks, found) = create(store, images.add('one', raw, 'ami'), kernel_id='k', ramdisk_id='r')
     assert found == {name: store.path(instance.uuid, name) for name in ('kernel', 'ramdisk')}
+
+
+def test_kernel_is_limited_and_its_holes_take_no_space(store, images, raw):
+    images.add('k', raw, 'aki')
+    cached = store.cache.path_of('k.raw')
+    with open(cached, 'wb') as file:
+        file.truncate(64 * MIB)
+    instance, (_disks, found) = create(store, images.add('one', raw, 'ami'), kernel_id='k')
+    copied = os.stat(found['kernel'])
+    assert copied.st_size == 64 * MIB and copied.st_blocks * 512 < MIB
+    os.chmod(cached, 0o644)
+    os.truncate(cached, GIB + 1)
+    with pytest.raises(exception.ImageUnacceptable, match='over the limit'):
+        create(store, images.add('one', raw, 'ami'), kernel_id='k')
 
 
 def test_an_image_does_not_say_which_kernel(store, images, raw):

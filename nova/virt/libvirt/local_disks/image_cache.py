@@ -239,8 +239,7 @@ def check_size(image_id: str, size: int, most_bytes: int | None) -> None:
     """
     if most_bytes is not None and size > most_bytes:
         raise exception.ImageUnacceptable(
-            image_id=image_id, reason=f'its virtual size of {size} bytes is over the {most_bytes} bytes of the root '
-                                      'disk')
+            image_id=image_id, reason=f'its virtual size of {size} bytes is over the limit of {most_bytes} bytes')
 
 
 def header_refusal(path: str, disk_format: str) -> str | None:

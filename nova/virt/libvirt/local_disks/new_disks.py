@@ -5,12 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import dataclasses
 import logging
 import os
-import shutil
 import subprocess
 
 from nova import exception
 from nova.context import RequestContext
-from nova.disk_files import files
 from nova.disk_files import qemu_img
 from nova.hardware import disks as disk_words
 from nova.hardware import guest_options
@@ -23,6 +21,7 @@ from nova.virt import driver
 from nova.virt.libvirt import xml
 from nova.virt.libvirt.domain import volume_disks
 from nova.virt.libvirt.local_disks import configdrive
+from nova.virt.libvirt.local_disks import files as local_files
 from nova.virt.libvirt.local_disks import image_cache
 from nova.virt.libvirt.local_disks.base import Place
 from nova.virt.libvirt.local_disks.storage import Storage
@@ -34,6 +33,7 @@ MAKE = {'swap': ['mkswap', '-q'],
         **{each: [f'mkfs.{each}', '-q', '-F', '-L', '{label}'] for each in ('ext2', 'ext3', 'ext4')},
         'vfat': ['mkfs.vfat', '-n', '{label}'], 'xfs': ['mkfs.xfs', '-q', '-L', '{label}']}
 MEDIUM = 'disk.cdrom'                    # CD-ROM of a server that boots from an ISO image
+MAX_BOOT_FILE = qemu_img.GIB              # bytes of a kernel or ramdisk: no flavor limits their size
 FETCHED, MADE = 70, 90                   # progress of a build in percent after the download, and after the root disk
 
 
@@ -179,18 +179,20 @@ def boot_files(stored: Storage, context: RequestContext, uuid: str, image: Image
     """Create a guest's kernel and ramdisk and return {'kernel' or 'ramdisk': path}.
 
     :param wanted: {'kernel' or 'ramdisk': (image id, file name)}; a file without an image id is omitted
-    :raises ImageUnacceptable: an image is not the kernel or ramdisk, or there is a ramdisk without a kernel
+    :raises ImageUnacceptable: an image is not the kernel or ramdisk or is over MAX_BOOT_FILE, or there is a ramdisk
+        without a kernel
+    :raises InsufficientStorage: there is no space
     """
     found = {}
     for part, (image_id, name) in wanted.items():
         if image_id:
-            base = stored.cache.fetch(context, stored.images.show(context, image_id))
+            base = stored.cache.fetch(context, stored.images.show(context, image_id), most_bytes=MAX_BOOT_FILE)
             if base.format != 'raw':
                 raise exception.ImageUnacceptable(image_id=image_id, reason=f'it is no {part}')
             found[part] = stored.path(uuid, name)
             # Copy the file, because libvirt changes its owner when the guest starts and stops.
-            shutil.copyfile(base.path, found[part])
-            files.give_to_guest(found[part])
+            with stored.reserve.claimed(stored.directory, disk_space.used_bytes(base.path), found[part]):
+                local_files.copy(base.path, found[part])
     if 'ramdisk' in found and 'kernel' not in found:
         raise exception.ImageUnacceptable(image_id=image and image.get('id'),
                                           reason='it has a ramdisk, but no kernel')
