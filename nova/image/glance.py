@@ -85,7 +85,7 @@ class GlanceImages(api.Images):
         response = self._call(ctx, 'GET', f'/images/{_id(image_id)}/file', image_id, stream=True)
         with response, api.complete_file(path) as (temporary, target):
             received = 0
-            for chunk in response.iter_content(files.CHUNK):
+            for chunk in self._service.stream(response, files.CHUNK):
                 received += len(chunk)
                 if image['size'] is not None and received > image['size']:
                     break

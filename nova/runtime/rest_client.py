@@ -1,11 +1,12 @@
 """HTTP client for other services of the cloud, and conversion of their errors."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 import re
 from typing import TYPE_CHECKING
 
 from oslo_config.cfg import ConfigOpts
+import requests
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exc
 from keystoneauth1 import loading
@@ -17,7 +18,6 @@ from nova.context import RequestContext
 if TYPE_CHECKING:
     from keystoneauth1 import plugin as auth_plugins
     from keystoneauth1 import session as sessions
-    import requests
 
 BAD_TOKEN = 401
 REFUSALS: dict[int, type[exception.NovaException]] = {BAD_TOKEN: exception.Unauthorized, 403: exception.Forbidden}
@@ -96,6 +96,16 @@ class Service:
                                          headers={**headers, **self._tokens(ctx)}, **kwargs)
         except ks_exc.ClientException:
             raise exception.ServiceUnavailable(service=self.name) from None
+
+    def stream(self, answer: requests.Response, size: int) -> Iterator[bytes]:
+        """Yield the body of a response in chunks of at most ``size`` bytes.
+
+        :raises Unavailable: the response is incomplete
+        """
+        try:
+            yield from answer.iter_content(size)
+        except requests.RequestException as error:
+            raise exception.ServiceUnavailable(service=self.name) from error
 
     def refusal(self, ctx: RequestContext, code: int) -> exception.NovaException:
         """Return the error for a response with a code from 400 on.

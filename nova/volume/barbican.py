@@ -47,7 +47,10 @@ class Barbican:
                             else 'application/octet-stream').content
         if kind not in ('symmetric', 'passphrase') or not 0 < len(content) <= MAX_KEY_BYTES:
             raise exception.InvalidVolume(reason='its key is not a LUKS key.')
-        return content.decode() if kind == 'passphrase' else content.hex()
+        try:
+            return content.decode() if kind == 'passphrase' else content.hex()
+        except UnicodeDecodeError:
+            raise exception.InvalidVolume(reason='its passphrase is not UTF-8.') from None
 
     def certificate(self, ctx: RequestContext, ident: str) -> bytes:
         """Return a certificate as stored: PEM or DER.

@@ -239,6 +239,27 @@ def test_silent_image_service_raises_unavailable(tmp_path):
     assert 'canary' not in str(caught.value)
 
 
+def test_interrupted_download_raises_unavailable(tmp_path):
+    store, path = service.store(tmp_path), tmp_path / 'disk'
+    path.write_bytes(corpus.qcow2())
+    served = Application(store)
+
+    def interrupted(environ, start_response):
+        chunks = served(environ, start_response)
+        if environ['PATH_INFO'].endswith('/file') and environ['REQUEST_METHOD'] == 'GET':
+            return [b''.join(chunks)[:1000]]
+        return chunks
+    with service.listening(interrupted) as address:
+        conf = nova_conf.new(files=[], image__backend='glance', glance__endpoint_override=address,
+                             glance__auth_type='none')
+        home = Home(assembly.remote_images(conf), store)
+        image = home.images.create(home.alice, {})
+        home.images.upload(home.alice, image['id'], str(path), 'qcow2')
+        with pytest.raises(exception.Unavailable, match='Image service'):
+            home.images.download(home.alice, image['id'], str(tmp_path / 'target'))
+    assert not list(tmp_path.glob('target*'))
+
+
 # ---- crashes -----------------------------------------------------------------
 
 CRASH = """

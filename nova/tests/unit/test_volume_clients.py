@@ -51,6 +51,14 @@ def test_secrets_with_a_name_are_those_of_all_pages(count, most, requests):
     assert client._service.count == requests
 
 
+def test_passphrase_that_is_not_utf8_is_no_luks_key(monkeypatch):
+    client = barbican.Barbican(nova_conf.new(files=[]))
+    answer = types.SimpleNamespace(content=b'\xff', json=lambda: {'secret_type': 'passphrase'})
+    monkeypatch.setattr(client, '_get', lambda *_words: answer)
+    with pytest.raises(exception.InvalidVolume, match='not UTF-8'):
+        client.passphrase(CTX, '12345678-1234-1234-1234-123456789012')
+
+
 @pytest.mark.parametrize('name, ignores_markers, found', [
     ('type 0', False, True), ('i9', False, True), ('type 24', False, True), ('type 25', False, False),
     ('type 9', True, True), ('type 24', True, False)])
