@@ -26,6 +26,7 @@ SERVICE_TYPE = 'shared-file-system'      # type in the service catalog; [manila]
 ERRORS = {400: exception.Conflict, 409: exception.Conflict, 413: exception.Forbidden}
 IP, CEPHX = 'ip', 'cephx'                # types of rules
 REASON = 'the share is attached to a server'
+DENYING = ('queued_to_deny', 'denying')  # states of a rule that Manila is removing
 RULE_S, POLL_S = 30, 0.5                 # time limit for a rule to become active; polling interval
 _NOT_FOUND = (403, 404)
 
@@ -49,7 +50,11 @@ class ManilaShares(api.Shares):
 
     def allow(self, ctx: RequestContext, share_id: str, address: str, protocol: str | None) -> dict[str, str] | None:
         kind, name = _who(share_id, address, protocol)
+        deadline = time.monotonic() + RULE_S
         rule = self._rule(ctx, share_id, kind, name)
+        while rule is not None and rule['state'] in DENYING and time.monotonic() < deadline:
+            time.sleep(POLL_S)           # Manila refuses a second rule until the first is removed
+            rule = self._rule(ctx, share_id, kind, name)
         if rule is None:
             body = {'allow_access': {'access_type': kind, 'access_to': name, 'access_level': 'rw',
                                      'lock_visibility': True, 'lock_deletion': True, 'lock_reason': REASON}}
@@ -57,7 +62,6 @@ class ManilaShares(api.Shares):
             rule = self._rule(ctx, share_id, kind, name)     # also finds a rule that was created concurrently
             if rule is None:
                 raise self._refusal(ctx, share_id, answer.status_code)
-        deadline = time.monotonic() + RULE_S
         while rule is not None and rule['state'] != 'active':
             if rule['state'] == 'error' or time.monotonic() > deadline:
                 raise exception.Conflict(f'The Shared File Systems service does not allow {address} to access share '

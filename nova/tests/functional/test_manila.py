@@ -36,7 +36,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             found = [rule for rule in self.server.rules.values() if rule['share_id'] == wanted]
             self.answer(200, {'access_list': found})
             for rule in found:
-                rule['state'] = self.server.outcome
+                if rule['state'] == 'denying':
+                    del self.server.rules[rule['id']]
+                    continue
+                rule['state'] = 'denying' if rule['state'] == 'queued_to_deny' else self.server.outcome
                 if rule['access_type'] == 'cephx':
                     rule['access_key'] = self.server.key
         elif (found := re.fullmatch(r'/v2/shares/([^/]+)(/export_locations)?', path)) and found[1] == MINE:
@@ -152,6 +155,15 @@ def test_rule_that_is_deleted_meanwhile_gives_no_access(client, ctx, monkeypatch
     monkeypatch.setattr(client, '_rule', lambda *_words: found.pop(0))
     with pytest.raises(exception.Conflict, match='was deleted'):
         client.allow(ctx, MINE, '192.0.2.7', 'NFS')
+
+
+def test_rule_that_is_being_removed_is_replaced(client, ctx, service):
+    client.allow(ctx, MINE, '192.0.2.7', 'NFS')
+    former, = service.rules.values()
+    former['state'] = 'queued_to_deny'
+    client.allow(ctx, MINE, '192.0.2.7', 'NFS')
+    rule, = service.rules.values()
+    assert rule['id'] != former['id'] and rule['state'] == 'active' and len(service.seen) == 2
 
 
 def test_rule_that_may_not_be_deleted_is_no_revoked_rule(client, ctx, service):
