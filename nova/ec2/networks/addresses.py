@@ -106,6 +106,8 @@ def associate_address(req: operations.Request, given: operations.Given) -> JsonD
     body = {'port_id': port}
     if given.get('PrivateIpAddress'):
         body['fixed_ip_address'] = given['PrivateIpAddress']
+    if public_addresses.is_assigned(row):            # it lost its instance: from now on it is an address of the user
+        body['description'] = ''
     # the associated address replaces the address that RunInstances assigned to the port, which is released last
     replaced = public_addresses.assigned(req, [port])
     with contextlib.ExitStack() as undo:

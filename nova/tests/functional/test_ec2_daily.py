@@ -683,7 +683,9 @@ def test_an_associated_address_replaces_the_assigned_one(ec2, image, subnet, dem
     assert made['PublicIp'] in assigned(demo)
 
 
-def test_an_assigned_address_that_lost_its_instance_is_shown_and_released(ec2, image, subnet, demo):
+@pytest.fixture
+def lost(ec2, image, subnet, demo):
+    """The address of an instance that the compute API has deleted, as DescribeAddresses shows it."""
     found = addressed(ec2, launched(ec2, image, subnet)['InstanceId'])
     server = next(row for row in demo.get('/servers/detail').json()['servers']
                   if found['PublicIpAddress'] in str(row['addresses']))['id']
@@ -692,8 +694,21 @@ def test_an_assigned_address_that_lost_its_instance_is_shown_and_released(ec2, i
     demo.delete(f'/servers/{server}')
     demo.wait_for(server, 'DELETED')
     made, = ec2.describe_addresses(Filters=of_it)['Addresses']
-    ec2.release_address(AllocationId=made['AllocationId'])
-    assert found['PublicIpAddress'] not in assigned(demo)
+    return made
+
+
+def test_an_assigned_address_that_lost_its_instance_is_shown_and_released(ec2, lost, demo):
+    ec2.release_address(AllocationId=lost['AllocationId'])
+    assert lost['PublicIp'] not in assigned(demo)
+
+
+def test_an_assigned_address_that_lost_its_instance_becomes_an_ordinary_one_of_another(ec2, lost, instance, demo):
+    ec2.associate_address(AllocationId=lost['AllocationId'], InstanceId=instance['InstanceId'])
+    found, = ec2.describe_addresses(AllocationIds=[lost['AllocationId']])['Addresses']
+    assert (found['PublicIp'], found['InstanceId']) == (lost['PublicIp'], instance['InstanceId'])
+    ec2.disassociate_address(AssociationId=found['AssociationId'])
+    ec2.release_address(AllocationId=lost['AllocationId'])
+    assert lost['PublicIp'] not in assigned(demo)
 
 
 def test_a_subnet_with_an_internal_attribute_has_fifty_tags(ec2, subnet):
