@@ -84,7 +84,9 @@ def _make(req: operations.Request, given: operations.Given, **more: str) -> tupl
         if refused.status == 400 and 'public_key' in body:
             raise errors.Ec2Error('InvalidKey.Format', refused.message) from None
         raise
-    tags.put(req, 'key', key_names.uuid_of(req, pair['name']), found)
+    uuid = key_names.uuid_of(req, pair['name'])
+    tags.forget(req, 'key', uuid)                # those of an earlier key that the compute API has deleted
+    tags.put(req, 'key', uuid, found)
     return pair, _shown(req, [pair])[0]
 
 

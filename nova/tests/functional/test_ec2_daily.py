@@ -763,6 +763,17 @@ def test_a_created_rsa_key_has_the_sha1_of_its_private_key_and_an_imported_one_t
     assert again['KeyFingerprint'] == imported['KeyFingerprint']
 
 
+def test_a_key_has_no_tags_of_a_deleted_one_of_its_name(ec2, demo):
+    def tagged(key):
+        return {'KeyName': 'again', 'TagSpecifications': [
+            {'ResourceType': 'key-pair', 'Tags': [{'Key': key, 'Value': key}]}]}
+    ec2.create_key_pair(**tagged('old'), KeyType='ed25519')
+    demo.delete('/os-keypairs/again')
+    ec2.import_key_pair(**tagged('new'), PublicKeyMaterial=ED25519.encode())
+    found, = ec2.describe_key_pairs(KeyNames=['again'])['KeyPairs']
+    assert found['Tags'] == [{'Key': 'new', 'Value': 'new'}]
+
+
 # ---- interfaces and rules
 
 def test_an_attached_interface_shows_its_device_index(ec2, instance, subnet):
