@@ -231,6 +231,7 @@ def _networks(req: operations.Request, given: operations.Given) -> str | list[di
         return [_network(req, {**given})]
     if given.get('PrivateIpAddress'):
         raise errors.missing('SubnetId')
+    check_groups(req, given.get('SecurityGroupIds') or (), '')
     return _first_networks(req)
 
 
@@ -270,7 +271,7 @@ def check_groups(req: operations.Request, wanted: Sequence[str], subnet: str) ->
     """Check that security groups do not belong to another VPC than the subnet.
 
     :param wanted: IDs of security groups
-    :param subnet: UUID
+    :param subnet: UUID; an unknown one is of the default VPC
     :raises Ec2Error: a security group belongs to another VPC than the subnet
     """
     known = vpcs.Vpcs(req)

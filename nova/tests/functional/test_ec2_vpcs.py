@@ -458,7 +458,8 @@ def test_instances_are_in_their_vpc(ec2, vpc, demo):
     theirs = ec2.run_instances(**base)['Instances'][0]['InstanceId']         # of the first VPC's only network
     first = next(row['SubnetId'] for row in ec2.describe_subnets()['Subnets']
                  if row['VpcId'] != vpc and row['CidrBlock'] != OUTSIDE)
-    assert refused(ec2.run_instances, **base, SubnetId=first, SecurityGroupIds=[group]) == 'InvalidParameter'
+    for place in ({'SubnetId': first}, {}):
+        assert refused(ec2.run_instances, **base, **place, SecurityGroupIds=[group]) == 'InvalidParameter'
     ec2.get_waiter('instance_running').wait(InstanceIds=[ours, theirs], WaiterConfig={'Delay': 0.2, 'MaxAttempts': 100})
     found = {row['InstanceId']: row for each in ec2.describe_instances()['Reservations'] for row in each['Instances']}
     assert found[ours]['VpcId'] == vpc and found[ours]['SubnetId'] == subnet and found[theirs]['VpcId'] != vpc
