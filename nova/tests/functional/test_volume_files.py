@@ -775,3 +775,36 @@ def test_a_wrong_directory_of_certificates_is_found_at_the_start(tmp_path):
     assert 'not in the PEM format' in refused('server-key.pem')
     (directory / 'server-key.pem').write_bytes(pathlib.Path(pair.key).read_bytes())
     home.volumes.recover()
+
+
+def test_snapshots_whose_end_found_no_database_end_later(home, monkeypatch):
+    """They were 'creating' for REPORT_S, and the volume could not be attached or deleted."""
+    volumes, source = home.volumes, home.made(1)
+    complete, failed, copied = [home.snapshot(source) for _ in range(3)]
+    os.unlink(volumes.files.snapshot(failed))
+    path = volumes.files.snapshot(copied)
+    os.rename(path, path + volume_files.COPY)
+    with monkeypatch.context() as patched:
+        patched.setattr(volumes.jobs, 'work', lambda row, job: None)
+        waiting_for_it = volumes.create(ALICE, 1, snapshot_id=complete)['id']
+    for each in (complete, failed, copied):
+        home.set(tables_volume.volume_snapshots, each, status='creating')
+
+    def statuses():
+        return [volumes.get_snapshot(ALICE, each)['status'] for each in (complete, failed, copied)]
+    volumes.snapshots.end_lost()             # their requests may still start the jobs
+    assert statuses() == ['creating'] * 3
+    monkeypatch.setattr(store_jobs, 'RESUME_S', -1)
+    volumes.snapshots.end_lost()
+    assert statuses() == ['available', 'error', 'creating']          # a host may still write the copy
+    assert home.ended(lambda: volumes.get(ALICE, waiting_for_it))['status'] == 'available'
+
+
+def test_volumes_whose_upload_ended_without_database_become_available_later(home, monkeypatch):
+    volumes, volume = home.volumes, home.made(1)
+    home.set(tables_volume.volumes, volume, status='uploading')
+    volumes.uploads.resume()                 # the request may still start the job
+    assert volumes.get(ALICE, volume)['status'] == 'uploading'
+    monkeypatch.setattr(store_jobs, 'RESUME_S', -1)
+    volumes.uploads.resume()
+    assert volumes.get(ALICE, volume)['status'] == 'available'

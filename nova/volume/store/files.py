@@ -257,6 +257,10 @@ class VolumeFiles:
                 os.truncate(part, size)
         files.remove(path + COPY)
 
+    def has_copy(self, path: str) -> bool:
+        """Return whether there is a file of ``prepare_copy``; ``finish_copy`` removes it after it has made ``path``."""
+        return os.path.exists(path + COPY)
+
     def discard_copy(self, path: str) -> None:
         """Delete the file of ``prepare_copy`` after a failure."""
         files.remove(path + COPY)

@@ -145,11 +145,21 @@ class Snapshots:
             self._jobs.snapshot_ended(snapshot_id, jobs.ERROR)
 
     def end_lost(self) -> None:
-        """End copies of guests whose host has not reported for REPORT_S: the host crashed, or its report was lost."""
+        """End snapshots that nobody makes any more.
+
+        Without a copy to finish, the database was away at the end of the job, so the file shows the result. With one,
+        a guest's host has not reported for REPORT_S: the host crashed, or its report was lost.
+        """
         with self._db.reader() as conn:
             found = cast('list[db_rows.VolumeSnapshotsRow]', db.unfinished(conn, t.volume_snapshots, {}))
         for row in found:
-            if self._jobs.is_abandoned(row, REPORT_S):
+            path = self._files.snapshot(row['id'])
+            if self._jobs.is_abandoned(row, jobs.RESUME_S) and not self._files.has_copy(path):
+                complete = self._files.size(path) is not None
+                LOG.warning('Snapshot %s was %s, but its status was not recorded.', row['id'],
+                            'complete' if complete else 'not made')
+                self._jobs.snapshot_ended(row['id'], jobs.AVAILABLE if complete else jobs.ERROR)
+            elif self._jobs.is_abandoned(row, REPORT_S):
                 LOG.warning('Snapshot %s is in error: its host has not reported the copy for %s hours.', row['id'],
                             REPORT_S // 3600)
                 self.copied(row['id'], jobs.ERROR)

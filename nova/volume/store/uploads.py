@@ -2,12 +2,14 @@
 import contextlib
 import functools
 import logging
+from typing import cast
 
 from nova import context as nova_context
 from nova import exception
 from nova.db import engine
 from nova.db.engine import Connection
 from nova.db.engine import Database
+from nova.db.tables import rows as db_rows
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
 from nova.image import fields
@@ -96,7 +98,15 @@ class Uploads:
 
         The uploads are not repeated, because the caller's permissions may have changed. The images stay 'queued'.
         """
+        for row in self._uploading():
+            self._end(row['id'])
+
+    def resume(self) -> None:
+        """Make volumes available again whose job has ended while the database was away."""
+        for row in self._uploading():
+            if self._jobs.is_abandoned(row, jobs.RESUME_S):
+                self._end(row['id'])
+
+    def _uploading(self) -> list[db_rows.VolumesRow]:
         with self._db.reader() as conn:
-            found = [row['id'] for row in db.every(conn, volumes) if row['status'] == UPLOADING]
-        for volume_id in found:
-            self._end(volume_id)
+            return cast('list[db_rows.VolumesRow]', db.in_statuses(conn, volumes, [UPLOADING]))
