@@ -347,7 +347,9 @@ def image_store(conf: cfg.ConfigOpts, api_db: Database, rules: Policies | None =
     from nova.db.projects import storage_quotas
     from nova.image.embedded import service as embedded
     options = conf.image
-    return embedded.Store(api_db, options.directory or os.path.join(host_identity.state_path(conf), 'images'),
+    # without links, which the sandbox of qemu-img refuses
+    directory = os.path.realpath(options.directory or os.path.join(host_identity.state_path(conf), 'images'))
+    return embedded.Store(api_db, directory,
                           max_size=options.max_size * embedded.GIB,
                           max_virtual_size=options.max_virtual_size * embedded.GIB,
                           limits=functools.partial(storage_quotas.of_images, conf),

@@ -202,13 +202,19 @@ def _opened(path: str, disk_format: str, key: str | None) -> list[str]:
 
 
 def _size(path: str, disk_format: str) -> int:
-    """Return the size of a disk in bytes: the virtual size of qcow2, otherwise the size of the file."""
-    with sandbox.opened(os.path.abspath(path), os.O_RDONLY) as descriptor, open(
-            descriptor, 'rb', closefd=False) as file:
-        header = file.read(32)
-        if disk_format == 'qcow2' and header.startswith(QCOW2_MAGIC):
-            return int.from_bytes(header[24:32])
-        return file.seek(0, os.SEEK_END)
+    """Return the size of a disk in bytes: the virtual size of qcow2, otherwise the size of the file.
+
+    :raises VirtError: the file cannot be read
+    """
+    try:
+        with sandbox.opened(os.path.abspath(path), os.O_RDONLY) as descriptor, open(
+                descriptor, 'rb', closefd=False) as file:
+            header = file.read(32)
+            if disk_format == 'qcow2' and header.startswith(QCOW2_MAGIC):
+                return int.from_bytes(header[24:32])
+            return file.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise exception.VirtError(operation='read the size of a disk', reason=error.strerror) from error
 
 
 def reason(errors: bytes, status: int) -> str:

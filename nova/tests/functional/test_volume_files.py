@@ -13,7 +13,9 @@ import types
 from oslo_db import exception as db_exc
 import pytest
 
+from nova import conf as nova_conf
 from nova import exception
+from nova.cloud import assembly
 from nova.db import engine
 from nova.db.tables import volume as tables_volume
 from nova.db.volumes import volumes as db_volumes
@@ -30,6 +32,7 @@ from nova.tests.support.volume_files import HOST
 from nova.tests.support.volume_files import Home
 from nova.tests.support.volume_files import SERVER
 from nova.volume import checked
+from nova.volume import embedded
 from nova.volume.exports import exporter
 from nova.volume.store import attach_backend
 from nova.volume.store import files as volume_files
@@ -102,6 +105,20 @@ def test_a_volume_of_an_image_has_its_blocks(home, tmp_path, disk_format):
     home.volumes.reimage(ALICE, blank, image['id'])
     assert home.ended(lambda: home.volumes.get(ALICE, blank))['status'] == 'available'
     assert home.read(blank) == b'boot!'
+
+
+def test_state_path_may_have_a_symbolic_link(tmp_path):
+    """qemu-img's sandbox refuses links; it needs the path of the image without them."""
+    (tmp_path / 'target').mkdir()
+    (tmp_path / 'state').symlink_to('target')
+    home, source = Home(tmp_path / 'state'), tmp_path / 'source.qcow2'
+    conf = nova_conf.new(files=[], state_path=str(home.directory), libvirt__sandbox_qemu_img=False,
+                         image__free_disk_reserve=0)
+    home.images = assembly.images(conf, home.db)
+    home.volumes = embedded.EmbeddedVolumes(conf, home.db, home.images)
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', source, '1M'], check=True)
+    image, _path = home.image(source, 'qcow2')
+    home.made(1, image_id=image)
 
 
 @pytest.fixture
