@@ -97,13 +97,18 @@ class UncheckedBody:
         return self._schema
 
     def validate(self, document: JsonObject, _version: int = 0, _relaxed: bool = False) -> JsonObject:
-        """:raises BadRequest: not an object, or an unknown key"""
         if not isinstance(document, dict):
             raise exception.BadRequest('An object is expected.')
+        return document
+
+    def check_keys(self, document: JsonObject) -> None:
+        """Refuse unknown keys; handlers call this after the check of their rule.
+
+        :raises BadRequest:
+        """
         known = self._schema.get('properties')
         if isinstance(known, dict):
             check_known(document, known, '')
-        return document
 
 
 def index(resource: Resource[R], req: NetworkRequest) -> JsonDocument:
@@ -214,10 +219,12 @@ def act(resource: Resource[R], function: collections.abc.Callable[..., JsonDocum
         req: NetworkRequest, id: str, **parts: str) -> JsonDocument | None:
     """Handle a resource-specific operation. The first rule of the route guards the operation."""
     assert req.route is not None                      # a routed request
-    rule = req.route.checks[0]
+    rule, body = req.route.checks[0], req.route.body
 
     def work(conn: Connection) -> tuple[JsonDocument | None, list[str]]:
         row = calls.get_changeable(conn, req.context, resource, id, rule)
+        if body is not None:
+            body.check_keys(req.body)
         shown = {_shown(conn, resource, row)} if not reads else set()
         answer = function(conn, req.deps, req.context, row, req.query if reads else req.body, **parts)
         shown ^= {_shown(conn, resource, row)} if not reads else set()
@@ -259,11 +266,16 @@ def _tagged(conn: Connection, resource: Resource[R], req: NetworkRequest, ident:
 
 def tags(resource: Resource[R], req: NetworkRequest, id: str) -> JsonDocument | None:
     """Handle GET, PUT or DELETE of all tags."""
+    assert req.route is not None                      # a routed request
+    body = req.route.body
+
     def work(conn: Connection) -> JsonDocument:
         row = _tagged(conn, resource, req, id)
         if req.method == 'GET':
             return {'tags': db_tags.of(conn, [row['id']]).get(row['id'], [])}
-        wanted = _check_tags(req.body.get('tags')) if req.method == 'PUT' else []
+        if body is not None:
+            body.check_keys(req.body)
+        wanted = _check_tags(req.body.get('tags')) if body is not None else []
         db_tags.replace(conn, row['id'], wanted)
         return {'tags': sorted(set(wanted))}
     found = req.deps.api_db.run(work)
