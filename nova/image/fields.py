@@ -17,11 +17,6 @@ COLUMNS = tuple(name for name in Image.__annotations__ if name != 'properties')
 LINKS = frozenset({'self', 'file', 'schema', 'direct_url', 'locations'})
 # properties that refer to other images
 REFERENCES = ('kernel_id', 'ramdisk_id')
-# properties that an image made of a server or volume does not inherit: they are valid only for the original image
-NOT_INHERITED = frozenset({'image_type', 'backup_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
-                           'os_hash_algo', 'os_hash_value', 'stores',
-                           'img_signature', 'img_signature_hash_method', 'img_signature_key_type',
-                           'img_signature_certificate_uuid'})
 
 
 def is_text(value: Json, longest: int) -> TypeGuard[str]:

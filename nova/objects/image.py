@@ -7,6 +7,12 @@ from typing import cast, NotRequired, TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import ReadOnly
 
+# properties that an image made of a server or volume does not inherit: they are valid only for the original image
+NOT_INHERITED = frozenset({'image_type', 'backup_type', 'base_image_ref', 'instance_uuid', 'user_id', 'owner_id',
+                           'os_hash_algo', 'os_hash_value', 'stores',
+                           'img_signature', 'img_signature_hash_method', 'img_signature_key_type',
+                           'img_signature_certificate_uuid'})
+
 
 class StoredImage(TypedDict):
     """The part of an image that request specs store. min_ram is in MiB, min_disk in GiB, size in bytes.

@@ -27,9 +27,9 @@ from nova.db.servers import block_devices
 from nova.db.servers import instance_actions
 from nova.db.servers import tasks
 from nova.db.tables.rows import InstancesRow
-from nova.image import fields
 from nova.json_types import Encodable
 from nova.json_types import JsonDocument
+from nova.objects import image as image_objects
 from nova.objects.image import ImageValues
 from nova.web.params import Object
 from nova.hardware import guest_options
@@ -249,7 +249,7 @@ def snapshot_of(req: api_request.Request, row: InstancesRow, name: str,
     """
     image_references.check(req, metadata)
     inherited = {key: str(value) for key, value in row['image_properties'].items()
-                 if key not in fields.NOT_INHERITED and value is not None}
+                 if key not in image_objects.NOT_INHERITED and value is not None}
     own = {'image_type': 'snapshot', 'instance_uuid': row['uuid'], 'user_id': row['user_id'],
            'owner_id': row['project_id']}
     if row['image_id']:

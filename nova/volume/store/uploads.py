@@ -12,7 +12,7 @@ from nova.db.engine import Database
 from nova.db.tables import rows as db_rows
 from nova.db.tables.volume import volumes
 from nova.db.volumes import volumes as db
-from nova.image import fields
+from nova.objects import image as image_objects
 from nova.objects.image import Image
 from nova.objects.image import ImageValues
 from nova.volume import api
@@ -25,8 +25,8 @@ LOG = logging.getLogger(__name__)
 UPLOADING = 'uploading'
 FORMATS = ('raw', 'qcow2')               # formats of new images
 # image metadata of a volume that a new image does not inherit
-_OWN = fields.NOT_INHERITED | {'container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum', 'image_id',
-                               'image_name'}
+_OWN = image_objects.NOT_INHERITED | {'container_format', 'disk_format', 'min_disk', 'min_ram', 'size', 'checksum',
+                                      'image_id', 'image_name'}
 
 
 class Uploads:
