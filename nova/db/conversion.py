@@ -130,7 +130,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """A renamed index that Column does not rename, because its old name is not ``ix_<table>_<column>``."""
+    """A renamed index. Column renames ``ix_<table>_<column>`` with it; list other indexes here."""
 
     table: str
     old: str

@@ -182,7 +182,7 @@ class Signatures:
 
         :raises MessageRefused: the message's signature is invalid or missing
         :raises MessageRepeated: the message is a repetition; its sender gets the answer to the first copy
-        :raises Exception: the key cannot be looked up now; the unchanged context can be checked again
+        :raises Exception: the key cannot be looked up now; the context has the signature again, for a further check
         """
         signature = ctxt.pop(FIELD, None)
         ctxt.pop(SIGNED_BY, None)

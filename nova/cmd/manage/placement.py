@@ -39,7 +39,7 @@ def explain(conf: cfg.ConfigOpts, server: str | None, file: str | None, project:
     """Show how a server would be placed: what each filter removes, the weights and the choice. Nothing is changed."""
     from nova.cloud import assembly
     if (server is None) == (file is None):
-        raise exception.InvalidInput('specify either --server or --file.')
+        raise exception.InvalidInput('Specify either --server or --file.')
     body = {'server_id': server} if file is None else _read(file)
     if seed is not None:
         body['seed'] = seed

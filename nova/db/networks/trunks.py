@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from nova import utils
 from nova.db import statements
+from nova.db.networks import networks
 from nova.db.networks import revisions
 from nova.db.tables import network as t
 from nova.db.tables.rows import TrunkSubportsRow
@@ -90,7 +91,7 @@ def end(conn: sa.Connection, parent_ids: Collection[str]) -> None:
     trunks = [row['id'] for row in of_ports(conn, parent_ids).values()]
     remove(conn, [each.port_id for of_trunk in subports(conn, trunks).values() for each in of_trunk])
     if trunks:
-        conn.execute(sa.delete(t.tags).where(t.tags.c.resource_id.in_(trunks)))
+        networks.delete_tags(conn, trunks)
         revisions.execute(conn, sa.delete(t.trunks).where(t.trunks.c.id.in_(trunks)))
 
 

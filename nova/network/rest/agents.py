@@ -124,7 +124,7 @@ ROUTES = (
     Route('PUT', ONE, update, 'update_agent', answer=_ANSWER, name='update_agent', body=Body('agent', closed(
         admin_state_up=s.BOOLEAN, description=s.nullable(s.NAME)))),
     Route('GET', OF_ROUTERS, list_routers, 'get_l3-routers', name='list_agent_routers', answer=Document({
-        'routers': [routers.ROUTERS.view('show')]}), query=pages.parameters(_OF_ROUTERS)),
+        'routers': [routers.ROUTERS.view('show')]}), query=pages.parameters(_OF_ROUTERS, narrowed=False)),
     Route('POST', OF_ROUTERS, add_router, 'create_l3-router', status=201, answer=Document({}), name='add_agent_router',
           body=Whole(closed('router_id', router_id=s.IDENT))),
     Route('DELETE', OF_ROUTERS + '/{part}', remove_router, 'delete_l3-router', status=204,

@@ -183,7 +183,7 @@ def _usable(cidr: str) -> int:
 # ---- handlers ------------------------------------------------------------------
 
 def list_extensions(req: NetworkRequest) -> JsonDocument:
-    return {'extensions': pages.select(req.query, _EXTENSIONS, _EXTENSION)}
+    return {'extensions': pages.select(req.query, _EXTENSIONS, _EXTENSION, key='alias')}
 
 
 def show_extension(req: NetworkRequest, alias: str) -> JsonDocument:
@@ -195,11 +195,11 @@ def show_extension(req: NetworkRequest, alias: str) -> JsonDocument:
 
 def list_zones(req: NetworkRequest) -> JsonDocument:
     query = [(_SENT.get(name, name), value) for name, value in req.query]
-    return {'availability_zones': pages.fields(query, pages.select(query, _ZONES, _ZONE))}
+    return {'availability_zones': pages.fields(query, pages.select(query, _ZONES, _ZONE, key='name'))}
 
 
 def list_providers(req: NetworkRequest) -> JsonDocument:
-    return {'service_providers': pages.fields(req.query, pages.select(req.query, _PROVIDERS, _PROVIDER))}
+    return {'service_providers': pages.fields(req.query, pages.select(req.query, _PROVIDERS, _PROVIDER, key='service_type'))}
 
 
 def list_quotas(req: NetworkRequest) -> JsonDocument:
@@ -207,7 +207,7 @@ def list_quotas(req: NetworkRequest) -> JsonDocument:
     with req.deps.api_db.reader() as conn:
         return {'quotas': pages.select(req.query, [
             {**quotas.limits(req.deps.conf, own), 'project_id': project, 'tenant_id': project}
-            for project, own in db_limits.every(conn).items()], _QUOTAS)}
+            for project, own in db_limits.every(conn).items()], _QUOTAS, key='project_id')}
 
 
 def show_quotas(req: NetworkRequest, project: str) -> JsonDocument:
@@ -350,7 +350,8 @@ def routes(resources: Mapping[str, Resource[typing.Any]]) -> Iterator[Route]:
         first = path.partition('/')[0]
         yield Route('GET', f'/{path}', handler, RULES.get(first), CHECKED.get(first, ()), answer=answer, name=name,
                     any_scope=not path or first in UNSCOPED,
-                    query=pages.parameters(_FILTERS[path]) if path in _FILTERS else None)
+                    query=pages.parameters(_FILTERS[path], narrowed=path not in ('extensions', 'quotas'))
+                    if path in _FILTERS else None)
     for method, path, reason in REFUSED:
         yield Route(method, f'/{path}', _refuse(reason), status=400, name='refuse_' + re.sub('[^a-z0-9]+', '_', path),
                     body=operations.UncheckedBody({'type': 'object'}) if method in ('POST', 'PUT') else None)

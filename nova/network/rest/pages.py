@@ -11,18 +11,23 @@ from nova.web import params
 Query = typing.Sequence[tuple[str, str]]
 
 
-def parameters(names: typing.Iterable[str], closed: int | None = None) -> params.Pairs:
-    """Return the query parameters of a list for ``select``."""
-    return params.Pairs(*names, *listing.PAGING, closed=closed)
+def parameters(names: typing.Iterable[str], closed: int | None = None, narrowed: bool = True) -> params.Pairs:
+    """Return the query parameters of a list for ``select``.
+
+    :param narrowed: whether the handler also calls ``fields``
+    """
+    return params.Pairs(*names, *(name for name in listing.PAGING if narrowed or name != 'fields'), closed=closed)
 
 
-def select(query: Query, views: list[View], names: typing.Collection[str], closed: bool = False) -> list[View]:
+def select(query: Query, views: list[View], names: typing.Collection[str], closed: bool = False,
+           key: str = 'id') -> list[View]:
     """Return the part of a complete list that a query selects, in the requested order.
 
     :param names: fields by which a query can filter and sort
     :param closed: whether other names in the query are refused, not ignored
+    :param key: field with which a marker names the last view of the previous page
     :raises BadRequest: unknown name or invalid value
-    :raises InvalidMarker: no selected view has this id
+    :raises InvalidMarker: no selected view has this key
     """
     values = listing.grouped(query)
     for name, wanted in values.items():
@@ -31,17 +36,17 @@ def select(query: Query, views: list[View], names: typing.Collection[str], close
             views = [view for view in views if _text(view.get(name)).lower() in texts]
         elif closed and name not in listing.PAGING:
             raise listing.unknown(name)
-    for key, direction in reversed(listing.sort_keys(values)):
-        if key not in names or direction not in ('asc', 'desc'):
-            raise listing.unsortable(key)
-        views = sorted(views, key=lambda view: _rank(view.get(key)), reverse=direction == 'desc')
+    for name, direction in reversed(listing.sort_keys(values)):
+        if name not in names or direction not in ('asc', 'desc'):
+            raise listing.unsortable(name)
+        views = sorted(views, key=lambda view: _rank(view.get(name)), reverse=direction == 'desc')
     step = -1 if listing.is_reverse(values) else 1
     views = views[::step]
     if marker := values.get('marker', [''])[0]:
-        idents = [view.get('id') for view in views]
-        if marker not in idents:
+        found = [number for number, view in enumerate(views) if view.get(key) == marker]
+        if not found:
             raise exception.InvalidMarker(marker=marker[:255])
-        views = views[idents.index(marker) + 1:]
+        views = views[found[-1] + 1:]
     return views[:listing.limit_of(values) or None][::step]
 
 

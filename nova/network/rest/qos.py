@@ -215,7 +215,8 @@ MINIMUMS = {
 
 # ---- rule types -----------------------------------------------------------------
 
-def _nothing(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow, body: None) -> JsonDocument:
+def _nothing(conn: Connection, deps: Deps, context: RequestContext, row: QosPoliciesRow,
+             query: pages.Query) -> JsonDocument:
     return {f'{OTHER}_rules': []}
 
 
@@ -228,7 +229,8 @@ def rule_types(req: NetworkRequest) -> JsonDocument:
     kinds = [KIND, MARKING, *MINIMUMS, *([OTHER] if ('all_rules', 'true') in [
         (key, value.lower()) for key, value in req.query] else ())]
     query = [(name, value) for name, value in req.query if name not in _ALL]
-    return {'rule_types': pages.fields(query, pages.select(query, [{'type': kind} for kind in kinds], ('type',)))}
+    return {'rule_types': pages.fields(query, pages.select(
+        query, [{'type': kind} for kind in kinds], ('type',), key='type'))}
 
 
 def show_rule_type(req: NetworkRequest, kind: str) -> JsonDocument:

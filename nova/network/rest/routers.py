@@ -399,4 +399,4 @@ ROUTERS = r.Resource('router', 'routers', t.routers, (
              r.Action('PUT', 'remove_extraroutes', remove_routes, None, _EXTRA_ROUTES),
              *conntrack_helpers.HELPERS.actions(),
              r.Action('GET', 'l3-agents', l3_agents, Document({'agents': s.array(s.shape(**_L3_AGENT))}),
-                      query=pages.parameters(_L3_AGENT))))
+                      query=pages.parameters(_L3_AGENT, narrowed=False))))

@@ -87,7 +87,8 @@ def remove_subports(conn: Connection, deps: Deps, context: RequestContext, row: 
 
 def get_subports(conn: Connection, deps: Deps, context: RequestContext, row: TrunksRow,
                  query: pages.Query) -> JsonDocument:
-    return {'sub_ports': pages.select(query, _documents(db.subports(conn, [row['id']])[row['id']]), _SHOWN)}
+    ports = _documents(db.subports(conn, [row['id']])[row['id']])
+    return {'sub_ports': pages.select(query, ports, _SHOWN, key='port_id')}
 
 
 def _shown(conn: Connection, context: RequestContext, row: TrunksRow) -> JsonDocument:
@@ -267,6 +268,6 @@ TRUNKS = r.Resource('trunk', 'trunks', t.trunks, (
 ), visible=db_networks.own(t.trunks), create=create, delete=delete, server_view=_server_view,
     missing=lambda ident: faults.TrunkNotFound(trunk_id=ident),
     actions=(r.Action('GET', 'get_subports', get_subports, Document({'sub_ports': s.array(_SUBPORT)}),
-                      query=pages.parameters(_SHOWN)),
+                      query=pages.parameters(_SHOWN, narrowed=False)),
              r.Action('PUT', 'add_subports', add_subports, _Trunk(), _BODY),
              r.Action('PUT', 'remove_subports', remove_subports, _Trunk(), _BODY)))

@@ -127,7 +127,7 @@ class Reply(rabbit_session.Message):
         self.returned = isinstance(failure, oslo_messaging.MessageUndeliverable)
         self.settled = True    # last: another thread that reads True reads the final value of the other one
         if failure is not None:
-            LOG.error('A reply was dropped: the queue %s of its caller does not exist (%s).', self.key,
+            LOG.error('A reply to the queue %s was dropped: %s', self.key,
                       getattr(failure, 'exception', failure))
 
 

@@ -316,6 +316,18 @@ def test_small_lists_are_filtered(api, path, key, query, number):
     api.call('GET', f'{path}?sort_key=nonsense', who='admin', status=400)
 
 
+@pytest.mark.parametrize('path, list_key, key', [
+    ('extensions', 'extensions', 'alias'), ('qos/rule-types', 'rule_types', 'type'),
+    ('service-providers', 'service_providers', 'service_type'), ('availability_zones', 'availability_zones', 'name')])
+def test_lists_without_ids_are_paged_by_their_key(api, path, list_key, key):
+    found, marker = [], ''
+    while page := api.call('GET', f'{path}?limit=2{marker}', who='admin', status=200).json[list_key]:
+        found += [row[key] for row in page]
+        marker = f'&marker={found[-1]}'
+    assert found == [row[key] for row in api.call('GET', path, who='admin', status=200).json[list_key]]
+    api.call('GET', f'{path}?marker=nonsense', who='admin', status=400)
+
+
 def test_availabilities_of_networks_are_paged(api):
     for number in range(3):
         api.made('networks', 'network', name=f'n{number}')
