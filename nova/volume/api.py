@@ -105,6 +105,9 @@ class Images(Protocol):
     def create(self, ctx: RequestContext, values: ImageValues) -> Image:
         """Create an image without data."""
 
+    def update(self, ctx: RequestContext, image_id: str, values: ImageValues) -> Image:
+        """Update an image."""
+
     def delete(self, ctx: RequestContext, image_id: str) -> None:
         """Delete an image."""
 

@@ -132,9 +132,10 @@ def test_an_image_that_cannot_be_made_leaves_the_volume_as_it_was(cloud, user):
     """What a guest has written looks like a disk with another one below it: the store does not take it as raw."""
     made = volume(user)
     write(cloud, made, b'QFI\xfb\0\0\0\3' + b'\0' * 7 + b'\1' + b'\0\0\0\4' + b'\0' * 65536)
-    image_id = upload(user, made)[UPLOAD]['image_id']
-    waiting.wait_for(lambda: image_of(user, image_id) is None, 60, 'the end of the image')
-    until(user, made)
+    for protected in (False, True):
+        image_id = upload(user, made, protected=protected)[UPLOAD]['image_id']
+        waiting.wait_for(lambda ident=image_id: image_of(user, ident) is None, 60, 'the end of the image')
+        until(user, made)
     ask(user, 'DELETE', f'/volumes/{made}', code=202)
 
 

@@ -71,10 +71,11 @@ class Uploads:
         except BaseException:
             self._end(row['id'])
             raise
-        self._jobs.work(row, functools.partial(self._upload, ctx, row['id'], image['id'], disk_format))
+        self._jobs.work(row, functools.partial(self._upload, ctx, row['id'], image, disk_format))
         return row, image
 
-    def _upload(self, ctx: nova_context.RequestContext, volume_id: str, image_id: str, disk_format: str) -> None:
+    def _upload(self, ctx: nova_context.RequestContext, volume_id: str, image: Image, disk_format: str) -> None:
+        image_id = image['id']
         with self._db.reader() as conn:
             row = rows.find_volume(conn, volume_id)
         try:
@@ -86,6 +87,8 @@ class Uploads:
             known = isinstance(error, exception.NovaException)
             LOG.warning('Cannot create image %s from volume %s: %s', image_id, volume_id, error, exc_info=not known)
             with contextlib.suppress(exception.NovaException):   # without the deletion, clients would wait for the data
+                if image['protected']:
+                    self._images.update(ctx, image_id, {'protected': False})
                 self._images.delete(ctx, image_id)
         finally:
             self._end(volume_id)
