@@ -233,6 +233,8 @@ class Store:
         :raises ImageUnacceptable, TooLarge: the data is refused; the image returns to queued
         :raises Gone: the image was deleted during the upload
         """
+        if length > self.files.max_size:         # do not read data that will be refused
+            raise exception.TooLarge(limit=self.files.max_size)
         self.files.check_room(length if on_disk is None else on_disk)
         data_id = str(uuid.uuid4())
         self.receive(self._claimed(ctx, image_id, data_id, length), data_id, chunks, length, status)

@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 
+from nova import exception
 from nova.tests import image_corpus as corpus
 from nova.tests import image_service as service
 
@@ -152,6 +153,15 @@ def test_upload_that_breaks_off_can_be_done_again(app, alice, source):
     assert answer.status == 400
     assert alice('GET', url(image)).json['status'] == 'queued' and files(app) == []
     assert alice('PUT', url(image, '/file'), b'whole', kind=OCTETS).status == 204
+
+
+def test_data_that_is_known_to_be_too_large_is_not_read(tmp_path):
+    """A service read a volume up to the limit, and refused it then."""
+    app = service.application(tmp_path, max_size=1000)
+    image, data = service.Client(app).create(), iter([b'x' * 1000, b'x'])
+    with pytest.raises(exception.TooLarge):
+        app.api.store.upload(service.caller(service.ALICE), image['id'], data, 1001)
+    assert len(list(data)) == 2 and service.Client(app)('GET', url(image)).json['status'] == 'queued'
 
 
 def test_upload_bounds_and_types(tmp_path):
