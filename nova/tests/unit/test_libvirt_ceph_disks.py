@@ -1,5 +1,6 @@
 """Disks of guests in a pool of Ceph, as far as no Ceph is needed; with one: integration/test_ceph_disks.py."""
 import json
+import os
 import types
 from xml.etree import ElementTree as etree
 
@@ -8,6 +9,7 @@ import pytest
 pytest.importorskip('libvirt', reason='libvirt-python is not installed')
 from nova import conf as configuration
 from nova import exception
+from nova.runtime import disk_space
 from nova.runtime import versioned_records
 from nova.virt.libvirt.local_disks import storage
 from nova.virt.libvirt import xml
@@ -24,9 +26,9 @@ UUID = '6b1d4dc4-6a3f-4a43-9a66-3c1ad1f0a001'
 SECRET = '0d3e0a5e-52b0-4a41-9b5b-3a1c4a8c2f01'
 
 
-def place(host='here', conf='/nonexistent/ceph.conf'):
+def place(host='here', conf='/nonexistent/ceph.conf', **options):
     auth = {'username': 'nova', 'uuid': SECRET}
-    return rbd.Rbd(pool.Pool('vms', conf, 'nova', 60), None, host, auth, 'writeback', 60)
+    return rbd.Rbd(pool.Pool('vms', conf, 'nova', 60), None, host, auth, 'writeback', 60, **options)
 
 
 def stored(tmp_path, pooled=True):
@@ -116,6 +118,25 @@ def test_a_user_needs_a_secret(options):
                              **{f'libvirt__{name}': value for name, value in options.items()})
     with pytest.raises(exception.VirtError, match='must be set together'):
         backends.configured(conf, '/', None, 'here')
+
+
+def test_disk_is_not_exported_to_a_full_host(tmp_path, monkeypatch):
+    program, path = tmp_path / 'rbd', tmp_path / UUID / 'disk'
+    program.write_text(f"""#!/bin/sh
+echo "$*" >> {tmp_path}/calls
+case "$*" in
+    *" info "*) echo '{{"size": 1073741824, "parent": {{"pool": "vms", "image": "i", "snapshot": "base"}}}}';;
+    *" du "*@base) echo '{{"images": [{{"used_size": 8388608}}]}}';;
+    *" du "*) echo '{{"images": [{{"used_size": 4194304}}, {{"used_size": 4194304}}]}}';;
+esac""")
+    program.chmod(0o755)
+    path.parent.mkdir()
+    monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
+    made = place(reserve=disk_space.Reserve(1 << 60, str(tmp_path / 'ledger')))
+    with pytest.raises(exception.InsufficientStorage):
+        made.copy(xml.Disk(str(path), 'raw', 'vda'), str(tmp_path / 'copy'))
+    assert ' export ' not in (tmp_path / 'calls').read_text()
+    assert pool.Pool('vms', '/nonexistent/ceph.conf', 'nova', 60).most_exported('disk') == 16 << 20
 
 
 def test_other_kinds_of_disks_need_no_ceph():

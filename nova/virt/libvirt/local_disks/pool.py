@@ -24,8 +24,11 @@ class Failed(exception.VirtError):
     code = 0
 
 
-# Fields that are read from rbd's description of an image. The time is local: "Mon Nov 23 11:38:41 2026".
-ImageInfo = typing.TypedDict('ImageInfo', {'size': int, 'create_timestamp': str})
+Parent = typing.TypedDict('Parent', {'pool': str, 'image': str, 'snapshot': str})
+# Fields that are read from rbd's description of an image. The time is local: "Mon Nov 23 11:38:41 2026". Only a clone
+# has a parent.
+ImageInfo = typing.TypedDict('ImageInfo', {'size': int, 'create_timestamp': str,
+                                           'parent': typing.NotRequired[Parent]})
 
 
 class Pool:
@@ -48,6 +51,20 @@ class Pool:
         """Return rbd's description of an image or snapshot (image@snapshot), or None if it does not exist."""
         found = self._existing('info', '--format', 'json', image)
         return None if found is None else json.loads(found)
+
+    def most_exported(self, image: str) -> int:
+        """Return an upper bound in bytes of the space that an export of an image, or of its snapshots, occupies.
+
+        :raises VirtError: there is no such image
+        """
+        info = self.info(image)
+        if info is None:
+            raise _failed(LOOK, 'the pool does not have it')
+        names = [image]
+        if parent := info.get('parent'):
+            names.append(f'{parent["pool"]}/{parent["image"]}@{parent["snapshot"]}')
+        found = [json.loads(self.rbd(LOOK, 'du', '--format', 'json', name, data=True)) for name in names]
+        return min(info['size'], sum(int(each['used_size']) for listed in found for each in listed['images']))
 
     def metadata(self, image: str, key: str) -> str | None:
         """Return a metadata value of an image, or None if the image or the value does not exist."""

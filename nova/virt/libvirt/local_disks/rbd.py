@@ -200,12 +200,18 @@ class Rbd(places.SharedPlace):
         self._copy(disk, '', path)
 
     def _copy(self, disk: xml.Disk, snapshot: str, path: str) -> None:
-        """Copy a disk or a snapshot (@name) to a qcow2 file; unallocated data and zeros take no space."""
-        part = os.path.join(os.path.dirname(disk.file), COPY)
+        """Copy a disk or a snapshot (@name) to a qcow2 file; unallocated data and zeros take no space.
+
+        :raises InsufficientStorage: there is no space on this host
+        """
+        directory, name = os.path.dirname(disk.file), name_of(disk.file)
+        part = os.path.join(directory, COPY)
         files.remove(part)
         try:
-            self._pool.rbd('copy a disk', 'export', '--no-progress', name_of(disk.file) + snapshot, part, data=True)
-            self._qemu_img.convert(part, 'raw', path, 'qcow2')
+            with self._reserve.claimed(directory, self._pool.most_exported(name), part):
+                self._pool.rbd('copy a disk', 'export', '--no-progress', name + snapshot, part, data=True)
+            with self._reserve.claimed(directory, self._qemu_img.measure(part, 'raw'), path):
+                self._qemu_img.convert(part, 'raw', path, 'qcow2')
         finally:
             files.remove(part)
 
