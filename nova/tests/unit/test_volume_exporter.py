@@ -70,10 +70,14 @@ class Daemon:
 class World:
     def __init__(self, directory):
         self.wanted, self.ending, self.path = [], set(), directory / 'volume'
+        self.reads = 0
         self.path.touch()
-        self.exporter = exporter.Exporter(str(directory / 'exports'), '127.0.0.1', 1000, lambda: '',
-                                          lambda ident: [each for each in self.wanted
-                                                         if ident in (None, each.attachment_id)], lambda: self.ending)
+        self.exporter = exporter.Exporter(str(directory / 'exports'), '127.0.0.1', 1000, lambda: '', self.read,
+                                          lambda: self.ending)
+
+    def read(self, ident):
+        self.reads += 1
+        return [each for each in self.wanted if ident in (None, each.attachment_id)]
 
     def want(self, attachment, host):
         self.wanted.append(exporter.DesiredExport(attachment, host, str(self.path), False))
@@ -122,6 +126,18 @@ def test_exports_of_closing_attachments_are_closed_and_unknown_ones_stay(world):
     world.ending.add(('h1', world.wanted.pop().attachment_id))
     world.exporter.reconcile()
     assert world.daemon('h1').names() == {'va1', 'vb1'}
+
+
+def test_attachments_are_read_once_if_all_hosts_have_their_exports(world):
+    for number in range(20):
+        world.want(f'a{number}', f'h{number}')
+    world.exporter.reconcile()
+    world.reads = 0
+    world.exporter.reconcile()
+    assert world.reads == 1
+    world.daemon('h7').kill()
+    world.exporter.reconcile()
+    assert world.daemon('h7').names() == {'va7'}
 
 
 def test_copies_of_an_attachment_are_made_one_after_the_other(world):

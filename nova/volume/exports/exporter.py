@@ -4,7 +4,7 @@ Attachments in the database define the exports. Missing exports are opened at th
 daemons are restarted within two seconds. An export is closed only by ``close``, or if its attachment is closing. An
 export without an attachment on its host stays open, because the database may have been restored from a backup.
 """
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 import contextlib
 import dataclasses
 import hashlib
@@ -149,13 +149,19 @@ class Exporter:
 
     def reconcile(self) -> None:
         """Open missing exports, and close exports of closing attachments."""
-        for host in sorted(self._hosts() | {each.host for each in self._wanted(None)}):
-            self._try_reconcile(host)
+        wanted: dict[str, set[str]] = {host: set() for host in self._hosts()}
+        for each in self._wanted(None):
+            wanted.setdefault(each.host, set()).add(daemons.ident(each.attachment_id))
+        for host, names in sorted(wanted.items()):
+            self._try_reconcile(host, names)
 
-    def _try_reconcile(self, host: str) -> None:
-        """Reconcile the exports of one host; errors are only logged, so that they do not affect other hosts."""
+    def _try_reconcile(self, host: str, wanted: Collection[str] = ()) -> None:
+        """Reconcile the exports of one host; errors are only logged, so that they do not affect other hosts.
+
+        :param wanted: ids of the host's exports in the database; if the daemon has these, nothing more is read
+        """
         try:
-            self._reconcile(host)
+            self._reconcile(host, wanted)
         except (exception.NovaException, OSError) as error:
             LOG.error('Cannot complete the exports of host %s: %s', host, error)
 
@@ -178,34 +184,42 @@ class Exporter:
         """Return the hosts with a daemon."""
         return {record['host'] for record in self._records()}
 
-    def _reconcile(self, host: str) -> None:
+    def _reconcile(self, host: str, wanted: Collection[str]) -> None:
         self.check(host)
         with self._locked(host):
-            wanted = {daemons.ident(each.attachment_id): each for each in self._wanted(None)
-                      if each.host == host and os.path.exists(each.path)}
-            daemon = self._running_daemon(host) if wanted else self._daemon(host)
-            known = _names(daemon)
-            ending = {daemons.ident(each) for name, each in self._ending() if name == host}
-            if closing := (known - set(wanted)) & ending:
-                LOG.warning('Host %s still had %s exports of closing attachments; closing them.', host, len(closing))
-                self._close_exports(daemon, sorted(closing))
-                known = _names(daemon)   # empty if _close_exports has killed the daemon
-            if (unknown := known - set(wanted) - ending) and unknown != self._unknown.get(host):
-                metrics.EXPORTS_ORPHANED.inc(len(unknown - self._unknown.get(host, set())))
-                LOG.error('Host %s has %s exports without an attachment (%s). They stay open, because the database may '
-                          'have been restored from a backup. See `nova-manage state differences`.', host, len(unknown),
-                          ', '.join(sorted(unknown)[:5]))
-            self._unknown[host] = unknown
-            for ident in sorted(set(wanted) - known):
-                each = wanted[ident]
-                self._running_daemon(host).open(each.attachment_id, each.path, each.readonly)
-            self._stop_if_unused(daemon)
+            daemon = self._daemon(host)
+            if wanted and _names(daemon) == wanted:
+                self._unknown.pop(host, None)
+            else:
+                self._open_and_close(host)
             record = daemon.record()
         warn_at = time.time() + EXPIRY_WARNING_S
         if record and record.get('certificate_expires_at', warn_at) < warn_at:
             LOG.warning('The certificate of the exporter of host %s expires soon. The exporter gets a new certificate '
                         'when it restarts: live-migrate all servers with volumes from the host, or terminate its '
                         'qemu-storage-daemon in a maintenance window.', host)
+
+    def _open_and_close(self, host: str) -> None:
+        """Open and close the exports of a host according to the database; the caller holds the host's lock."""
+        wanted = {daemons.ident(each.attachment_id): each for each in self._wanted(None)
+                  if each.host == host and os.path.exists(each.path)}
+        daemon = self._running_daemon(host) if wanted else self._daemon(host)
+        known = _names(daemon)
+        ending = {daemons.ident(each) for name, each in self._ending() if name == host}
+        if closing := (known - set(wanted)) & ending:
+            LOG.warning('Host %s still had %s exports of closing attachments; closing them.', host, len(closing))
+            self._close_exports(daemon, sorted(closing))
+            known = _names(daemon)   # empty if _close_exports has killed the daemon
+        if (unknown := known - set(wanted) - ending) and unknown != self._unknown.get(host):
+            metrics.EXPORTS_ORPHANED.inc(len(unknown - self._unknown.get(host, set())))
+            LOG.error('Host %s has %s exports without an attachment (%s). They stay open, because the database may '
+                      'have been restored from a backup. See `nova-manage state differences`.', host, len(unknown),
+                      ', '.join(sorted(unknown)[:5]))
+        self._unknown[host] = unknown
+        for ident in sorted(set(wanted) - known):
+            each = wanted[ident]
+            self._running_daemon(host).open(each.attachment_id, each.path, each.readonly)
+        self._stop_if_unused(daemon)
 
     def watch(self, *periodic: Callable[[], None]) -> None:
         """End volume copies that an earlier process began, and reconcile the exports periodically until ``stop``.
