@@ -115,10 +115,13 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
     :param servers: UUIDs
     :param outside: UUID of the network of public addresses, or None without such addresses
     :param volumes: number of new volumes of each server
-    :raises Ec2Error: no address, or a server gets its ports and volumes too late
+    :raises Ec2Error: no server is visible, no address, or a server gets its ports and volumes too late
     """
     if not outside and not volume_tags:
         return
+    if not servers:
+        raise errors.Ec2Error('IncorrectInstanceState', 'The instances got no public address and no tags of volumes: '
+                              'they are deleted, or you may not see them.')
 
     def is_ready(server: Server) -> bool:
         if server['status'] != 'BUILD':
@@ -206,9 +209,11 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
             if network_interfaces.INDEX in tags.attributes(req, 'eni', port):    # DeviceIndex at the old instance
                 tags.remove_attribute(req, 'eni', port, network_interfaces.INDEX)
         shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
-        servers.extend(server for server in shown if 'status' in server)
+        made = str(answer['reservation_id'] if 'reservation_id' in answer else answer['server']['id'])
+        # the response to a repeated request has no representations
+        servers.extend([server for server in shown if 'status' in server] or _servers(req, made))
         finish([server['id'] for server in servers])
-        return str(answer['reservation_id'] if 'reservation_id' in answer else answer['server']['id'])
+        return made
     made = client_tokens.once(req, 'RunInstances', requested, lambda _since: None, make)
     return made, servers or None
 

@@ -1,5 +1,6 @@
 """The EC2 API as Terraform, awscli and controllers of Kubernetes use it daily, with boto3."""
 import base64
+import datetime
 import functools
 import hashlib
 import re
@@ -9,8 +10,14 @@ from botocore import loaders
 from botocore import xform_name
 from cryptography.hazmat.primitives import serialization
 import pytest
+import sqlalchemy as sa
 
 from nova import exception
+from nova import utils
+from nova.api import idempotency
+from nova.db.projects import attempts
+from nova.db.tables import api as tables_api
+from nova.db.tables import ec2 as tables
 from nova.ec2 import absent
 from nova.ec2 import operations
 from nova.ec2 import protocol
@@ -647,6 +654,29 @@ def test_a_public_address_stays_when_another_host_builds_the_instance(ec2, image
     assert found['PublicIpAddress'] == address
     ec2.terminate_instances(InstanceIds=[made])
     assert assigned(demo) == before
+
+
+@pytest.mark.parametrize('count', [1, 2])
+def test_a_launch_that_the_end_of_a_process_interrupted_assigns_its_public_addresses(
+        cloud, ec2, image, subnet, demo, monkeypatch, count):
+    def ended(*_given):
+        raise RuntimeError('the process has ended')
+    before, token = assigned(demo), f'interrupted-{count}'
+
+    def launch():
+        return ec2.run_instances(ImageId=image, InstanceType='m1.tiny', MinCount=count, MaxCount=count,
+                                 NetworkInterfaces=[{**PUBLIC_INTERFACE, 'SubnetId': subnet['SubnetId']}],
+                                 ClientToken=token)['Instances']
+    with monkeypatch.context() as patched:
+        patched.setattr(idempotency, '_keep', ended)               # the servers are stored
+        assert refused(launch) == ('InternalError', 500)
+    with cloud.api_db.writer() as conn:
+        for keys in (tables.ec2_client_tokens, tables_api.idempotency_keys):
+            conn.execute(sa.update(keys).values(attempted_at=utils.utcnow() - datetime.timedelta(
+                seconds=attempts.ABANDONED_S + 1)))
+    found = [addressed(ec2, made['InstanceId']) for made in launch()]
+    assert {row['PublicIpAddress'] for row in found} == set(assigned(demo)) - set(before) and len(found) == count
+    ec2.terminate_instances(InstanceIds=[row['InstanceId'] for row in found])
 
 
 def test_an_associated_address_replaces_the_assigned_one(ec2, image, subnet, demo, monkeypatch):

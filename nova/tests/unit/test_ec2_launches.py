@@ -56,6 +56,29 @@ def test_each_step_of_a_cleanup_is_tried_and_the_error_is_no_server_error():
             f'/servers/{name}', f'/floatingips/x-port-{name}', f'/floatingips/y-port-{name}')]
 
 
+@pytest.mark.parametrize(('answer', 'expected'), [
+    ({'server': {'id': 'a', 'links': []}}, ('a', ['a'])), ({'reservation_id': 'r-1'}, ('r-1', ['b', 'c'])),
+    ({'server': {'id': 'd', 'status': 'BUILD'}}, ('d', ['d']))])
+def test_a_repeated_launch_is_completed_although_its_response_does_not_show_the_servers(answer, expected):
+    def call(service, method, path, body=None, query=None, headers=None):
+        if method == 'POST':
+            return answer
+        return {'/servers/detail': {'servers': [{'id': uuid, 'name': uuid} for uuid in 'cb']},
+                '/servers/a': {'server': {'id': 'a', 'status': 'ACTIVE'}}}[path]
+    finished = []
+    req = types.SimpleNamespace(call=call, caller=types.SimpleNamespace(dry=False, writes=lambda *_given: None))
+    made, servers = launches._made(req, {}, {}, {'server': {'networks': 'auto'}}, finished.extend)
+    assert (made, finished) == expected and [server['id'] for server in servers] == finished
+
+
+def test_a_launch_whose_servers_are_invisible_does_not_succeed_without_their_addresses():
+    launches._finish(None, [], None, {}, 0)
+    for outside, volume_tags in (('outside', {}), (None, {'key': 'value'})):
+        with pytest.raises(errors.Ec2Error) as refused:
+            launches._finish(None, [], outside, volume_tags, 0)
+        assert (refused.value.code, refused.value.status) == ('IncorrectInstanceState', 400)
+
+
 @pytest.mark.parametrize('description', [public_addresses.DESCRIPTION, 'of a user'])
 def test_a_repeated_launch_keeps_the_address_that_it_has_assigned(description):
     def call(service, method, path, body=None, query=None):
