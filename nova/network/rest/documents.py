@@ -199,7 +199,8 @@ def list_zones(req: NetworkRequest) -> JsonDocument:
 
 
 def list_providers(req: NetworkRequest) -> JsonDocument:
-    return {'service_providers': pages.fields(req.query, pages.select(req.query, _PROVIDERS, _PROVIDER, key='service_type'))}
+    found = pages.select(req.query, _PROVIDERS, _PROVIDER, key='service_type')
+    return {'service_providers': pages.fields(req.query, found)}
 
 
 def list_quotas(req: NetworkRequest) -> JsonDocument:

@@ -133,7 +133,8 @@ class Parts(Rows, Generic[R]):
 
         def body(write: str) -> Schema:
             return closed(self.name, **{self.name: self.accepted(write, **dict.fromkeys(self.ignored, {}))})
-        return (Action('GET', self.plural, self.list_parts, Page(self), query=pages.parameters(self._names, narrowed=False)),
+        return (Action('GET', self.plural, self.list_parts, Page(self),
+                       query=pages.parameters(self._names, narrowed=False)),
                 Action('POST', self.plural, self.create_part, answer, body('create')),
                 Action('GET', one, self.show_part, answer),
                 Action('PUT', one, self.update_part, answer, body('update')),
