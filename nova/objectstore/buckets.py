@@ -60,14 +60,16 @@ def list_objects(req: Request) -> Answer:
             after = bytes.fromhex(token).decode()
         except ValueError:
             raise errors.S3Error('InvalidArgument', 'The continuation token is invalid.') from None
-    found = req.store.page(req.project, req.bucket, prefix, delimiter, after, most)
+    found = req.store.page(req.project, req.bucket, prefix, delimiter, after, most,
+                           skip=not second or token is not None)
     shown = responses.shown(req.params.get('encoding-type'))
     cut = bool(found.next is not None and most)
     parts: list[tuple[str, documents.Value]] = [
         ('Name', req.bucket), ('Prefix', shown(prefix)), ('Delimiter', shown(delimiter) if delimiter else None),
         ('MaxKeys', most), ('EncodingType', req.params.get('encoding-type')), ('IsTruncated', cut)]
     if second:
-        parts += [('KeyCount', len(found.rows) + len(found.prefixes)), ('ContinuationToken', token),
+        parts += [('KeyCount', len(found.rows) + len(found.prefixes)),
+                  ('ContinuationToken', None if token is None else shown(token)),
                   ('StartAfter', shown(after) if token is None and after else None),
                   ('NextContinuationToken', (found.next or '').encode().hex() if cut else None)]
     else:

@@ -44,16 +44,16 @@ def of(row: ResultRow) -> list[tuple[str, str]]:
 
 
 def span(text: str | None, size: int) -> tuple[int, int] | None:
-    """Return (first, last) byte of a range, or None if there is no valid range.
+    """Return (first, last) byte of a range, or None if there is no valid range (RFC 9110).
 
     :raises S3Error: the range begins after the end
     """
     match = re.fullmatch(r'bytes=(\d{0,18})-(\d{0,18})', text or '')
-    if not match or not (match[1] or match[2]):
+    if not match or not (match[1] or match[2]) or (match[1] and match[2] and int(match[1]) > int(match[2])):
         return None
     first = int(match[1]) if match[1] else max(0, size - int(match[2]))
     last = min(int(match[2]) if match[1] and match[2] else size - 1, size - 1)
-    if first >= size or first > last:
+    if first >= size:
         raise errors.S3Error('InvalidRange', 'The range cannot be satisfied.', 416)
     return first, last
 

@@ -17,24 +17,30 @@ from nova.web.request import Stream
 def get(req: Request) -> Answer:
     row, file = req.store.read(req.project, req.bucket, req.key)
     try:
-        headers.check(req, row)
-        shown = headers.of(row)
-        for name in ('content-type', 'content-language', 'expires', 'cache-control', 'content-disposition',
-                     'content-encoding'):
-            if f'response-{name}' in req.params:
-                value = headers.plain(req.params[f'response-{name}'])
-                shown = [each for each in shown if each[0].lower() != name] + [(name.title(), value)]
-        start, size, status = 0, row.size, 200
-        same = req.header('if-range') in (None, f'"{row.etag}"')
-        span = headers.span(req.header('range'), row.size) if same else None
-        if span is not None:
-            start, size, status = span[0], span[1] - span[0] + 1, 206
-            shown.append(('Content-Range', f'bytes {span[0]}-{span[1]}/{row.size}'))
-        shown.append(('Content-Length', str(size)))
+        status, shown, start, size = _head(req, row)
     except BaseException:
         file.close()
         raise
     return status, shown, Stream.of_file(file, start, size, '')
+
+
+def _head(req: Request, row: ResultRow) -> tuple[int, list[tuple[str, str]], int, int]:
+    """Check the conditions of a read, and return (status, headers, first byte, number of bytes)."""
+    headers.check(req, row)
+    shown = headers.of(row)
+    for name in ('content-type', 'content-language', 'expires', 'cache-control', 'content-disposition',
+                 'content-encoding'):
+        if f'response-{name}' in req.params:
+            value = headers.plain(req.params[f'response-{name}'])
+            shown = [each for each in shown if each[0].lower() != name] + [(name.title(), value)]
+    start, size, status = 0, row.size, 200
+    same = req.header('if-range') in (None, f'"{row.etag}"')
+    span = headers.span(req.header('range'), row.size) if same else None
+    if span is not None:
+        start, size, status = span[0], span[1] - span[0] + 1, 206
+        shown.append(('Content-Range', f'bytes {span[0]}-{span[1]}/{row.size}'))
+    shown.append(('Content-Length', str(size)))
+    return status, shown, start, size
 
 
 def put(req: Request) -> Answer:
@@ -83,9 +89,8 @@ def source(req: Request) -> tuple[tuple[str, str, ResultRow], BinaryIO]:
 
 
 def head(req: Request) -> Answer:
-    row = req.store.find(req.project, req.bucket, req.key)
-    headers.check(req, row)
-    return 200, [*headers.of(row), ('Content-Length', str(row.size))], b''
+    status, shown, _start, _size = _head(req, req.store.find(req.project, req.bucket, req.key))
+    return status, shown, b''
 
 
 def remove(req: Request) -> Answer:

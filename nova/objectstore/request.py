@@ -52,7 +52,7 @@ class Request:
         text = self.params.get(name)
         if text is None:
             return default
-        if not re.fullmatch('[0-9]{1,9}', text) or int(text) < least:
+        if not re.fullmatch('[0-9]{1,18}', text) or int(text) < least:
             raise errors.S3Error('InvalidArgument', f'{name} must be a number from {least} to {most}.')
         return min(int(text), most)
 

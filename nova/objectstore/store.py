@@ -49,7 +49,8 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Listing:
-    """Page of a bucket: rows of objects, common prefixes, and the key after which the next page begins, or None."""
+    """Page of a bucket: rows of objects, common prefixes, and the last key or prefix if there is a next page, or None.
+    """
 
     rows: Sequence[ResultRow]
     prefixes: Sequence[str]
@@ -181,30 +182,33 @@ class Store:
             return gone
         self._contents.remove(*self._db.run(write))
 
-    def page(self, project: str, bucket: str, prefix: str, delimiter: str, after: str, most: int) -> Listing:
+    def page(self, project: str, bucket: str, prefix: str, delimiter: str, after: str, most: int,
+             skip: bool = True) -> Listing:
         """Return a page of keys with a prefix, sorted by bytes; keys with a common prefix up to a delimiter are
         grouped.
 
         The first query after a group reads one row. Each further query reads twice as many rows as the query before it,
         until a row belongs to a group. If each query read a full page, a thousand groups could need a million rows.
+
+        :param after: the key or common prefix after which the page begins, or ''
+        :param skip: whether the page begins after the keys of the group if ``after`` is its common prefix
         """
         rows: list[ResultRow] = []
         prefixes: list[str] = []
         with self._db.reader() as conn:
             ident = self._bucket(conn, project, bucket)
-            at, last = after, after
+            last = after
+            at = after + db.LAST if skip and after and after == _group(after, prefix, delimiter) else after
             some = 1 if delimiter else most + 1
             while len(rows) + len(prefixes) <= most:
                 page = db.page(conn, ident, prefix, at, some)
                 for row in page:
-                    cut = row.key.find(delimiter, len(prefix)) if delimiter else -1
+                    common = _group(row.key, prefix, delimiter)
                     if len(rows) + len(prefixes) == most:
                         return Listing(rows, prefixes, last)
-                    if cut >= 0:
-                        common = row.key[:cut + len(delimiter)]
-                        at, last = common + db.LAST, common + db.LAST[0]  # clients send ``last`` back as the marker
-                        if last > after:
-                            prefixes.append(common)
+                    if common:
+                        at, last = common + db.LAST, common
+                        prefixes.append(common)
                         some = 1
                         break
                     rows.append(row)
@@ -407,6 +411,12 @@ class Store:
             return [name for row in db.uploads_before(conn, ended)
                     for name in self._end_upload(conn, row.project_id, row.id, db.parts(conn, row.id))]
         self._contents.remove(*self._db.run(write))
+
+
+def _group(key: str, prefix: str, delimiter: str) -> str:
+    """Return the common prefix of the group to which a key belongs, or ''."""
+    cut = key.find(delimiter, len(prefix)) if delimiter and key.startswith(prefix) else -1
+    return key[:cut + len(delimiter)] if cut >= 0 else ''
 
 
 def _check_key(key: str) -> None:

@@ -77,7 +77,14 @@ def test_object_is_stored_read_and_deleted(s3, bucket):
                          (f'bytes={len(data) - 2}-', data[-2:]), ('bytes=0-99999999', data)):
         got = s3.get_object(Bucket=bucket, Key='a/ü b+%.bin', Range=span)
         assert got['Body'].read() == wanted and got['ResponseMetadata']['HTTPStatusCode'] == 206
+        head = s3.head_object(Bucket=bucket, Key='a/ü b+%.bin', Range=span)
+        assert head['ContentLength'] == len(wanted) and head['ContentRange'] == got['ContentRange']
     assert code(s3.get_object, Bucket=bucket, Key='a/ü b+%.bin', Range=f'bytes={len(data)}-') == ('InvalidRange', 416)
+    assert code(s3.head_object, Bucket=bucket, Key='a/ü b+%.bin', Range=f'bytes={len(data)}-')[1] == 416
+    got = s3.get_object(Bucket=bucket, Key='a/ü b+%.bin', Range='bytes=5-2')        # not valid, so it is ignored
+    assert got['Body'].read() == data and got['ResponseMetadata']['HTTPStatusCode'] == 200
+    head = s3.head_object(Bucket=bucket, Key='a/ü b+%.bin', ResponseContentType='z/z')
+    assert head['ContentType'] == 'z/z' and head['ResponseMetadata']['HTTPStatusCode'] == 200
     assert code(s3.get_object, Bucket=bucket, Key='a/ü b+%.bin', IfMatch='"x"') == ('PreconditionFailed', 412)
     assert code(s3.get_object, Bucket=bucket, Key='a/ü b+%.bin', IfNoneMatch=made['ETag'])[1] == 304
     copied = s3.copy_object(Bucket=bucket, Key='copy', CopySource={'Bucket': bucket, 'Key': 'a/ü b+%.bin'})
@@ -129,6 +136,12 @@ def test_object_lists_are_paged_in_key_order(s3, bucket):
             ] == ['b/1/']
     assert s3.list_objects_v2(Bucket=bucket, StartAfter='b/1/x')['KeyCount'] == 4
     assert s3.list_objects_v2(Bucket=bucket, MaxKeys=0)['KeyCount'] == 0
+    assert s3.list_objects_v2(Bucket=bucket, MaxKeys=2 ** 31 - 1)['KeyCount'] == len(keys)
+    first = s3.list_objects(Bucket=bucket, Delimiter='/', MaxKeys=2)
+    assert first['NextMarker'] == 'a/'
+    following = s3.list_objects(Bucket=bucket, Delimiter='/', Marker='a/')
+    assert [row['Prefix'] for row in following['CommonPrefixes']] == ['b/', 'ä/']
+    assert s3.list_objects_v2(Bucket=bucket, Delimiter='/', StartAfter='a/')['CommonPrefixes'][0] == {'Prefix': 'a/'}
     gone = s3.delete_objects(Bucket=bucket, Delete={'Objects': [{'Key': 'a'}, {'Key': 'none & <no>'}]})
     assert [row['Key'] for row in gone['Deleted']] == ['a', 'none & <no>']
 
@@ -252,6 +265,14 @@ def raw(cloud, pair, method, path, data=b'', headers=(), digest=None):
     request.headers.replace_header('X-Amz-Content-SHA256', given['x-amz-content-sha256'])
     prepared = request.prepare()
     return requests.request(method, prepared.url, data=data, headers=dict(prepared.headers))
+
+
+@pytest.mark.parametrize('query', ('prefix=%01', 'delimiter=%01', 'marker=%01', 'prefix=%01&uploads='))
+def test_answers_have_no_characters_that_xml_cannot_contain(cloud, pair, bucket, query):
+    answer = raw(cloud, pair, 'GET', f'/{bucket}?{query}')
+    assert answer.status_code == 400 and '<Code>InvalidArgument</Code>' in answer.text
+    answer = raw(cloud, pair, 'GET', f'/{bucket}?encoding-type=url&{query}')
+    assert answer.status_code == 200 and '%01' in answer.text
 
 
 def test_a_content_is_the_one_that_was_signed(cloud, pair, bucket, s3):

@@ -66,6 +66,21 @@ def test_all_pages_together_are_all_that_is_there(store, most):
     assert walk(store, '/', most, 'c/') == (['c/1'], ['c/d/'])
 
 
+def test_a_page_after_a_common_prefix_begins_after_its_keys(store):
+    """A client that went on after the last prefix got the prefix again, and NextMarker was no key and no prefix."""
+    fill(store, 'a', 'a/', 'a/1', 'a/b/1', 'a/b/2', 'c/1')
+
+    def page(prefix, after, most=9, **given):
+        found = store.page('p', 'bucket', prefix, '/', after, most, **given)
+        return [row.key for row in found.rows], found.prefixes, found.next
+    assert page('', '', 2) == (['a'], ['a/'], 'a/')
+    assert page('', 'a/') == ([], ['c/'], None)
+    assert page('', 'a/', skip=False) == ([], ['a/', 'c/'], None)
+    assert page('a/', 'a/') == (['a/1'], ['a/b/'], None)             # here it is a key
+    assert page('a/', 'a/b/') == ([], [], None)
+    assert page('', 'a/b/') == ([], ['a/', 'c/'], None)
+
+
 @pytest.mark.parametrize('most', (1, 2, 3, 100))
 def test_keys_with_the_last_character_are_listed_once(store, most):
     last = chr(0x10ffff)
