@@ -121,10 +121,10 @@ class EmbeddedVolumes(api.BlockStorage):
         self.keys.delete_unused()
         self.jobs.delete_unused_keys()
         self.attachments.recover()
-        self.attach_backend.watch(self.snapshots.end_lost, self.jobs.resume, self.uploads.resume)
+        self.attach_backend.exports.watch(self.snapshots.end_lost, self.jobs.resume, self.uploads.resume)
 
     def stop(self, timeout: float) -> bool:
-        return all([self.attach_backend.stop(timeout), self.jobs.stop(timeout)])
+        return all([self.attach_backend.exports.stop(timeout), self.jobs.stop(timeout)])
 
     # ---- volumes
 

@@ -70,13 +70,6 @@ class EmbeddedAttachBackend:
                 why = error.strerror if isinstance(error, OSError) else 'it is not in the PEM format'
                 raise exception.InvalidInput(f'[volume] export_tls_dir: cannot use {path}: {why}.') from None
 
-    def watch(self, *periodic: Callable[[], None]) -> None:
-        """Start the thread that reconciles exports with attachments, and then calls ``periodic``, every minute."""
-        self.exports.watch(*periodic)
-
-    def stop(self, timeout: float) -> bool:
-        return self.exports.stop(timeout)
-
     def is_export(self, connector: api.Connector | None) -> bool:
         """Return whether the connector's host accesses volumes through exports, which ``close`` must close."""
         if not connector:
