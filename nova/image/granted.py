@@ -78,9 +78,6 @@ class BoundImages:
     def show(self, image_id: str) -> Image:
         return self._images.show(self._ctx, image_id)
 
-    def download(self, image_id: str, path: str) -> None:
-        self._images.download(self._ctx, image_id, path)
-
     def upload(self, image_id: str, path: str, disk_format: str) -> None:
         self._images.upload(self._ctx, image_id, path, disk_format)
 

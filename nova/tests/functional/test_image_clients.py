@@ -71,7 +71,7 @@ def test_embedded_images_can_be_uploaded_and_downloaded(home, tmp_path):
     assert (image['status'], image['disk_format'], image['container_format']) == ('active', 'qcow2', 'bare')
     assert (image['size'], image['virtual_size'], image['os_hash_algo']) == (len(corpus.qcow2()), 2 ** 20, 'sha512')
     assert image['created_at'].tzinfo is None and image['created_at'] <= image['updated_at']
-    granted.BoundImages(home.images, home.alice).download(image['id'], str(target))
+    home.images.download(home.alice, image['id'], str(target))
     assert target.read_bytes() == corpus.qcow2() and stat.S_IMODE(target.stat().st_mode) == 0o600
     changed = home.images.update(home.alice, image['id'], {'name': 'two', 'properties': {'b': '2'}})
     assert (changed['name'], changed['properties']) == ('two', {'a': '1', 'b': '2'})
