@@ -2,7 +2,8 @@
 
 The key is a secret of the client. The database stores hashes of the key and the request. The response may contain a
 password or private key, so it is encrypted with a key derived from the Idempotency-Key. Refusals are not stored. For
-a response longer than ``MAX_ANSWER``, only the fact that it was sent is stored.
+a response longer than ``MAX_ANSWER``, only the response without the representation that the client preferred is stored,
+or the fact that it was sent.
 
 If a process fails between its first write and its response, the row of the key has no response. After this row has
 expired, a request with the same key repeats the work. ``IdempotentRequest.uuid`` then returns the UUIDs of the first
@@ -21,6 +22,8 @@ from nova.api.idempotent_request import IdempotentRequest
 from nova.db import engine
 from nova.db.projects import attempts
 from nova.json_types import Json
+from nova.web import preferences
+from nova.web.request import Content
 from nova.web.request import Response
 from nova.web.routes import Route
 
@@ -80,14 +83,20 @@ def serve(req: api_request.Request, document: Json, work: Callable[[], Response]
 
 def _keep(req: api_request.Request, attempt: IdempotentRequest, answer: Response) -> None:
     try:
-        body = answer.body if isinstance(answer.body, bytes) else (
-            b'' if answer.body is None else utils.encode_json(answer.body))
+        body, headers = _encoded(answer.body), answer.headers
+        if len(body) > MAX_ANSWER and answer.brief is not None:
+            body = _encoded(answer.brief)
+            headers = [header for header in headers if header[0] != preferences.APPLIED]
         kept = None if len(body) > MAX_ANSWER else body.decode()
-        sealed = attempt.seal(orjson.dumps([answer.status, answer.headers, kept]))
+        sealed = attempt.seal(orjson.dumps([answer.status, headers, kept]))
         req.services.api_db.run(KEYS.finish, req.project_id, attempt.key_hash, attempt.attempted_at, sealed)
     except Exception:
         # The request has succeeded: a repeated request finds its result (see the module's docstring).
         LOG.exception('Cannot store the response of request %s for its Idempotency-Key.', req.request_id)
+
+
+def _encoded(body: Content) -> bytes:
+    return body if isinstance(body, bytes) else b'' if body is None else utils.encode_json(body)
 
 
 def _replay(attempt: IdempotentRequest, sealed: str) -> Response:

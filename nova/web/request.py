@@ -25,11 +25,13 @@ class Response:
     body     JSON-able data, bytes, a Stream, or None
     status   None: the status code of the Route
     headers  [(name, value)]; Content-Type replaces the default of the API
+    brief    the body without the representation that the client preferred; None: there is none
     """
 
     body: Content = None
     status: int | None = None
     headers: Headers = ()
+    brief: Content = None
 
 
 class Stream:

@@ -50,4 +50,4 @@ def added(answer: Response, shown: Sequence[api_request.Document]) -> Response:
     assert isinstance(answer.body, dict)
     one = answer.body.get('server')
     body = {**answer.body, 'servers': shown} if one is None else {**answer.body, 'server': {**one, **shown[0]}}
-    return dataclasses.replace(answer, body=body, headers=[*answer.headers, APPLIED])
+    return dataclasses.replace(answer, body=body, headers=[*answer.headers, APPLIED], brief=answer.body)

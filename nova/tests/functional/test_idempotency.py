@@ -242,3 +242,14 @@ def test_a_long_answer_is_not_kept(cloud, monkeypatch):
     again = create(cloud, 'one')
     assert again.status == 409 and 'too long to be stored' in again.fault[2]
     assert len(uuids(cloud)) == 1
+
+
+def test_a_long_answer_is_kept_without_its_representation(cloud, monkeypatch):
+    monkeypatch.setattr(idempotency, 'MAX_ANSWER', 100)
+    headers = {'Idempotency-Key': 'one', 'Prefer': 'return=representation'}
+    first, again = (cloud.client().post('/servers', cloud.body(return_reservation_id=True, max_count=2),
+                                        headers=headers) for _ in range(2))
+    assert first.status == again.status == 202 and len(first.json['servers']) == 2 == len(uuids(cloud))
+    assert again.json == {'reservation_id': first.json['reservation_id']}
+    assert again.headers['idempotency-replayed'] == 'true'
+    assert 'preference-applied' in first.headers and 'preference-applied' not in again.headers
