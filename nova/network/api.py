@@ -91,6 +91,8 @@ class API:
             marked = self._marked(conn, chosen, {}, usable, guarantees)
             if marked is not chosen:
                 requested = marked
+        if chosen and requested == 'auto':
+            requested = None
         return selection.CheckedNetworks(requested, any(secured) or not secured)
 
     def ensure_network(self, context: RequestContext) -> None:

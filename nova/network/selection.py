@@ -18,7 +18,8 @@ Usable = dict[str, 'tuple[NetworksRow, list[SubnetsRow]]']           # result of
 class CheckedNetworks(NamedTuple):
     """Result of a check of network requests.
 
-    requests  the requests, with the key GRANTED if necessary; check_attach adds the chosen network
+    requests  the requests, with the key GRANTED if necessary; check_attach adds the chosen network. 'auto' only if the
+              project has no network: ensure_network must create one
     secured   whether a new port gets security groups; also True if the network is not chosen yet
     devices   host devices that ports need
     groups    names of the security groups of existing ports in the requests

@@ -87,7 +87,7 @@ def create(req: api_request.Request) -> Document | Response:
     volumes: list[device_sources.Device] = []
     reserved = False
     try:
-        if server.get('networks') == 'auto':
+        if plan.needs_network:
             req.services.networks.ensure_network(req.context)
         for device in device_sources.reserve(req, spec['block_devices'], uuids[0]):
             volumes.append(device)

@@ -155,7 +155,7 @@ def check_place(req: api_request.Request, server: ServerValues, place: server_sp
 
 def _check_networks(req: api_request.Request, networks: list[Document] | str | None, groups: list[str], count: int
                     ) -> tuple[list[Document] | str | None, list[str], list[pci.Request]]:
-    """Return (RequestSpec.requested_networks, group names that the server shows, devices that ports need).
+    """Return (Facts.networks, group names that the server shows, devices that ports need).
 
     :raises BadRequest, PortInUse, NetworkAmbiguous: a network, port, address or group is unusable, or the groups would
      have no effect
@@ -165,4 +165,4 @@ def _check_networks(req: api_request.Request, networks: list[Document] | str | N
         names = service.check_security_groups(req.context, groups)
         checked = service.validate_networks(req.context, networks, count, req.has('bandwidth_ports'), names)
         shown = dict.fromkeys([*checked.groups, *(names if checked.secured else ())])
-        return None if checked.requests == 'auto' else checked.requests, list(shown), list(checked.devices)
+        return checked.requests, list(shown), list(checked.devices)

@@ -77,7 +77,8 @@ class Facts:
     devices       rows of block_device_mappings of one server, the root disk first
     sources       source of each device: a volume, a snapshot, an image or None
     references    kernel and ramdisk images that the properties of the image or root volume name
-    networks      networks of the request; those reserved for administrators are marked
+    networks      networks of the request; those reserved for administrators are marked. 'auto': a network
+                  must be created
     groups        names of the security groups that a server shows
     aliases       PCI aliases: {name: pci_spec.Alias}
     of_ports      PCI devices that the ports need
@@ -113,6 +114,7 @@ class Plan:
     limits        quota limits
     columns       columns that all rows share, without timestamps and reservation ID
     spec          fields of objects.RequestSpec that the servers share
+    needs_network   whether a network of the project must be created first
     """
 
     least: int
@@ -121,6 +123,7 @@ class Plan:
     columns: Document
     spec: Document
     server: ServerValues
+    needs_network: bool
 
     def rows(self, uuids: collections.abc.Sequence[str], reservation_id: str, now: datetime.datetime) -> list[Document]:
         """Return the rows of the servers, in the order of ``uuids``."""
@@ -154,14 +157,15 @@ def plan(request: Request, facts: Facts) -> Plan:
     topology = server_spec.guest_topology(flavor, properties)
     limits = facts.limits.of(facts.user_id)
     server_spec.check_metadata(server.get('metadata', {}), limits)
+    needs_network = facts.networks == 'auto'
     spec = {'project_id': facts.project_id, 'user_id': facts.user_id, 'flavor': flavor, 'image': stored,
-            'requested_networks': facts.networks, 'security_groups': request.groups,
+            'requested_networks': None if needs_network else facts.networks, 'security_groups': request.groups,
             'injected_files': server_spec.injected_files(server.get('personality'), limits),
             'block_devices': devices, 'hints': facts.hints, 'retry_hosts': [], 'category': facts.category,
             **request.place}
     columns = _columns(request, facts, spec)
     columns = {**columns, 'numa_topology': numa.text_of_guest(topology)}
-    return Plan(request.least, request.most, facts.limits, columns, spec, server)
+    return Plan(request.least, request.most, facts.limits, columns, spec, server, needs_network)
 
 
 def check_flavor(image: StoredImage | None, flavor: Flavor, volume_backed: bool, zero_disk: bool) -> None:

@@ -61,7 +61,8 @@ class API:
                     raise exception.NetworkRequestInvalid(reason='no network is available to the project.')
                 network_selection.topology(neutron, context, project_id, dry_run=True)
             return selection.CheckedNetworks(
-                requested, network is None or network_selection.groups_are_used(network, groups))
+                requested if network is None else None,
+                network is None or network_selection.groups_are_used(network, groups))
         ports, networks, subnets = self._named(context, requested)
         for request in requested:
             self._check(project_id, ports, networks, subnets, request, count)

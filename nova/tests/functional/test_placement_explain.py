@@ -288,9 +288,9 @@ def test_the_command_explains_a_server_and_says_when_there_is_no_host(state):
 def test_the_command_s_mistakes_are_sentences(state):
     state.file.write_text('no json')
     for arguments, sentence in (
-            ((), 'specify either'), (('--file', state.file), 'is not valid JSON'),
+            ((), 'Specify either'), (('--file', state.file), 'is not valid JSON'),
             (('--file', '/nowhere'), 'No such file'),
-            (('--server', 'x', '--file', state.file), 'specify either'), (('--server', 'x'), "It is not a 'uuid'"),
+            (('--server', 'x', '--file', state.file), 'Specify either'), (('--server', 'x'), "It is not a 'uuid'"),
             (('--server', uuid.UUID(int=1)), 'could not be found')):
         code, out, err = state('placement', 'explain', *arguments)
         assert (code, out) == (1, '') and sentence in err and len(err.splitlines()) == 1, err
