@@ -338,6 +338,32 @@ def test_commands_refuse_the_empty_host_name_of_the_deployment(fleet, name, monk
         assert rows() == before
 
 
+@pytest.mark.parametrize('state', [message_keys.PENDING, message_keys.APPROVED])
+def test_keys_that_earlier_releases_stored_for_the_empty_host_name_are_ignored(fleet, monkeypatch, state):
+    """The planted key was trusted as the next key of the deployment, and promoted instead of that key."""
+    api_db, planted = fleet.core.api_db, signatures.Key()
+    monkeypatch.setattr(manage_host, '_api_db', lambda conf: api_db)
+    first = api_db.run(message_keys.signing_key, signatures.Key)
+    with api_db.writer() as conn:
+        conn.execute(sa.insert(tables_api.message_keys).values(
+            id=planted.id, host='', public=base64.b64encode(planted.public).decode(), private=None, state=state,
+            created_at=utils.utcnow() - datetime.timedelta(days=2), expires_at=None))
+        assert message_keys.get(conn, planted.id)['state'] == state
+        assert not message_keys.is_trusted(message_keys.get(conn, planted.id))
+        assert message_keys.signing_key(conn, signatures.Key)['id'] == first['id']
+    trusted = trusted_keys.TrustedKeys(api_db)
+    assert trusted.of(planted.id) is None
+    manage_host.stage_key(None)
+    manage_host.promote_key(None, True)
+    with api_db.writer() as conn:
+        assert [(row['id'] == first['id'], row['state']) for row in message_keys.of_deployment(conn)] == [
+            (True, 'retired'), (False, 'approved')]
+        assert message_keys.signing_key(conn, signatures.Key)['private'] is not None
+        other = signatures.Key()
+        message_keys.add(conn, 'host7', other.id, other.public, message_keys.PENDING)
+        assert message_keys.get(conn, planted.id) is None           # the next key of a host removes it
+
+
 def test_keys_of_hosts_that_send_are_looked_up_again_in_one_statement(fleet, monkeypatch):
     """Each host's heartbeat looked up its key: ten thousand hosts were a thousand statements a second."""
     api_db = fleet.core.api_db
@@ -697,7 +723,7 @@ def test_the_deployment_gets_a_new_key_without_an_outage(fleet, monkeypatch):
 
 @pytest.mark.parametrize('change', [
     {'key_signature': base64.b64encode(bytes(64)).decode()}, {'key_signature': None}, {'signed_by': 'f' * 40},
-    {'signed_by': None}])
+    {'signed_by': ''}])
 def test_a_host_believes_no_key_that_the_deployment_has_not_signed(fleet, change):
     """Answers are not signed: who forges one does not become the control plane by it."""
     _bus, part = fleet.joined('host1')
