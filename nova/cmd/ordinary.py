@@ -35,7 +35,6 @@ DAEMON_FILES = {
 }
 # A state path that root owns may be given to the user if these files show that the daemon has used it as root.
 MARKS = {'nova-all': {'driver', 'lock'}, 'nova-compute': {'services'}, 'nova-network': {'services'}}
-OF_FAILED_START = {'lock', 'tls'}    # files that a first start of nova-all leaves if it cannot listen
 # groups that may use libvirt's socket, /dev/kvm, and the sockets of guests' serial ports
 GUEST_GROUPS = ('libvirt', 'kvm', 'libvirt-qemu')
 FIRST_ORDINARY_PORT = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
@@ -99,7 +98,7 @@ def _give_state(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, user: pw
     if state.stat().st_uid == 0:
         os.chown(state, user.pw_uid, user.pw_gid)
     for name in os.listdir(state):
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in DAEMON_FILES[binary]):
+        if _is_of_daemon(name, binary):
             privileges.hand_over(str(state / name), user)
     if binary == 'nova-all':
         for directory in filter(None, (conf.image.directory, conf.objectstore.path)):
@@ -148,7 +147,12 @@ def _is_ours(state: pathlib.Path, binary: str, user: pwd.struct_passwd) -> bool:
         return True
     status, names = state.stat(), set(os.listdir(state)) - {'lost+found'}
     return status.st_uid == user.pw_uid or status.st_uid == 0 and not status.st_mode & 0o022 and (
-        not names or MARKS[binary] <= names or binary == 'nova-all' and names <= OF_FAILED_START)
+        not names or MARKS[binary] <= names or binary == 'nova-all' and 'lock' in names and all(
+            _is_of_daemon(name, binary) for name in names))       # a first start failed before it wrote ``driver``
+
+
+def _is_of_daemon(name: str, binary: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in DAEMON_FILES[binary])
 
 
 def _led_away(instances: pathlib.Path, user: pwd.struct_passwd) -> str:

@@ -137,13 +137,15 @@ def test_state_files_of_root_are_given_to_the_user(state):
     assert (state / 'other').stat().st_uid == 0
 
 
-def test_state_path_of_a_failed_first_start_is_given_to_the_user(state):
-    (state / 'lock').write_text('')
+@pytest.mark.parametrize('names', [['lock'], ['lock', 'tls', 'nova_api.sqlite', 'nova_api.sqlite-wal', 'clouds.yaml']])
+def test_state_path_of_a_failed_first_start_is_given_to_the_user(state, names):
+    for name in names:
+        (state / name).write_text('')
     name, said = prepared(state)
     if 'cannot read' in said:
         pytest.skip(f'{sys.executable}: {said}')         # below a home directory
     assert (name, said) == ('nobody', '')
-    assert (state / 'lock').stat().st_uid == state.stat().st_uid == NOBODY
+    assert {path.stat().st_uid for path in (state, *(state / name for name in names))} == {NOBODY}
 
 
 def test_volumes_backups_and_objects_of_root_are_given_to_the_user(tmp_path):
