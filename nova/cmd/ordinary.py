@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from oslo_utils import uuidutils
 
 import nova
+from nova import exception
 from nova.runtime import host_identity
 from nova.runtime import privileges
 from nova.runtime import state_directory
@@ -200,13 +201,13 @@ def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iter
 def _named_files(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
     """Return the configuration files, and the files that options name: keys, certificates, pipelines."""
     from nova import policies
-    found = [pathlib.Path(name) for name in (
-        *(conf.config_file or ()), *filter(None, map(conf.find_file, (
-            conf.http.paste_config, *(conf[service.group].policy_file for service in policies.SERVICES)))))]
+    from nova.policies import files as policy_files
+    found = [pathlib.Path(name) for name in (*(conf.config_file or ()), conf.find_file(conf.http.paste_config)) if name]
     for directory in conf.config_dir or ():
         found += sorted(pathlib.Path(directory).glob('*.conf'))
-    for directory in filter(None, map(conf.find_file, conf.oslo_policy.policy_dirs)):
-        found += sorted(pathlib.Path(directory).glob('[!.]*.yaml'))
+    for service in policies.SERVICES:
+        with contextlib.suppress(exception.InvalidInput):          # the daemon reports it
+            found += map(pathlib.Path, policy_files.paths(conf, service))
     for path in list(found):
         with contextlib.suppress(OSError):
             lines = path.read_text(errors='replace').splitlines()

@@ -94,14 +94,16 @@ def test_a_key_that_the_user_cannot_read(state):
     assert (state / 'lock').stat().st_uid == state.stat().st_uid == 0
 
 
-@pytest.mark.parametrize('option', ['policy_file = site.yaml', 'policy_dirs = policy'])
-def test_policy_file_that_the_user_cannot_read_is_named(state, option):
+@pytest.mark.parametrize('option, file', [
+    ('policy_file = site.yaml', 'site.yaml'), ('policy_dirs = policy', 'site.yaml'),
+    ('policy_dirs = policy', 'site.json')])
+def test_policy_file_that_the_user_cannot_read_is_named(state, option, file):
     (state.parent / 'policy').mkdir()
-    for path in (state.parent / 'site.yaml', state.parent / 'policy' / 'site.yaml'):
+    for path in (state.parent / file, state.parent / 'policy' / file):
         path.write_text('{}')
         path.chmod(0o600)
     name, said = prepared(state, f'[oslo_policy]\n{option}\n')
-    assert name == 'None' and 'site.yaml' in said and 'that user cannot read' in said
+    assert name == 'None' and file in said and 'that user cannot read' in said
 
 
 def test_a_configuration_that_the_user_cannot_read(state):
