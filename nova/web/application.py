@@ -4,7 +4,6 @@ Steps: path → its routes → version → caller → policy → query and body 
 raising an exception, which the API converts to a fault document.
 """
 import collections.abc
-import dataclasses
 import functools
 import http
 import typing
@@ -118,7 +117,7 @@ class Api(typing.Generic[R]):
             result = req.route.answer.render(req, result)
         response = result if isinstance(result, Response) else Response(result)
         code = response.status or (req.route.code(req.version) if req.route is not None else http.HTTPStatus.OK)
-        return dataclasses.replace(response, status=code, headers=[*response.headers, *self.headers(req)])
+        return Response(response.body, code, [*response.headers, *self.headers(req)], response.brief)
 
     def set_retry_path(self, req: R) -> bool:
         """Change the path of a request that got 404 and return True, or return False if there is no other path."""
