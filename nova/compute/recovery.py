@@ -53,6 +53,12 @@ def boot_id() -> str:
     return f'{counters.BOOT_ID.read_text().strip()} {_init_start()}'
 
 
+def has_booted(recorded: str, present: str) -> bool:
+    """Return whether two results of ``boot_id`` are of different boots. The start 0 means that PID 1 is not visible."""
+    (kernel, _, start), (kernel_now, _, start_now) = recorded.partition(' '), present.partition(' ')
+    return kernel != kernel_now or start != start_now and '0' not in (start, start_now)
+
+
 def _init_start() -> int:
     """Return the start time of PID 1 in ticks since the start of the kernel; 0 if PID 1 is not an init system."""
     try:
@@ -142,7 +148,7 @@ class Recovery:
             server = entry['instance']
             # clocks of hosts differ: times are compared only once, before the first boot is recorded
             written = (server.updated_at.replace(tzinfo=None) - _EPOCH).total_seconds()
-            booted_after = recovered != boot if recovered else booted > written
+            booted_after = has_booted(recovered, boot) if recovered else booted > written
             what = decide(server, guests.get(server.uuid), resume=resume, booted_after=booted_after, restored=restored)
             why = None if what == 'settle' else self._untouched(entry, guests)
             if what and why:

@@ -27,7 +27,7 @@ ERRORS = {400: exception.Conflict, 409: exception.Conflict, 413: exception.Forbi
 IP, CEPHX = 'ip', 'cephx'                # types of rules
 REASON = 'the share is attached to a server'
 DENYING = ('queued_to_deny', 'denying')  # states of a rule that Manila is removing
-RULE_S, POLL_S = 30, 0.5                 # time limit for a rule to become active; polling interval
+RULE_S, POLL_S = 30, 0.5       # time limits for a rule to be removed and for a rule to become active; polling interval
 _NOT_FOUND = (403, 404)
 
 
@@ -62,6 +62,7 @@ class ManilaShares(api.Shares):
             rule = self._rule(ctx, share_id, kind, name)     # also finds a rule that was created concurrently
             if rule is None:
                 raise self._refusal(ctx, share_id, answer.status_code)
+        deadline = time.monotonic() + RULE_S
         while rule is not None and rule['state'] != 'active':
             if rule['state'] == 'error' or time.monotonic() > deadline:
                 raise exception.Conflict(f'The Shared File Systems service does not allow {address} to access share '

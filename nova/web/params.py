@@ -39,7 +39,6 @@ MAX_SHOWN = 80            # characters of an invalid value in an error message
 MAX_PARAMS = 500          # pairs in one query string
 
 
-
 class Typed(Protocol):
     """Type of a parameter's value at each version."""
 

@@ -361,7 +361,8 @@ class Body:
             refuse(value, self._refused)
             if self._closed_since is not None and version >= self._closed_since:
                 check_known(value, self._known, self.key)
-        return converted(self.key, self.content, value)
+            return {key: converted(key, json_schema.part(self._known, key), item) for key, item in value.items()}
+        return value
 
 
 class Whole(Body):

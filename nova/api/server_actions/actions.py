@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from oslo_db import exception as db_exc
+
 from nova import actions
 from nova import context as nova_context
 from nova.db.types import ColumnValues
@@ -231,10 +233,10 @@ def begin_with_image(req: api_request.Request, cell: db_cells.Cell, server_id: s
     try:
         req.services.images.create(req.context, {'id': image_id, **image})
     except Exception as error:
-        if isinstance(error, (exception.Unavailable, engine.CommitUnanswered)):            # the image may be stored
-            with contextlib.suppress(exception.NovaException):
-                req.services.images.delete(req.context, image_id)
         cell.db.run(tasks.cancel, req.context, server_id, action)
+        if isinstance(error, (exception.Unavailable, engine.CommitUnanswered)):            # the image may be stored
+            with contextlib.suppress(exception.NovaException, db_exc.DBError):
+                req.services.images.delete(req.context, image_id)
         raise
     return row, image_id
 

@@ -95,11 +95,11 @@ class Listing:
         if name == 'shared' and self.shares:
             shared: sa.ColumnElement[bool] = self.table.c.id.in_(networks.shared_with(project_id))
             shared = sa.or_(shared, self.table.c.shared) if 'shared' in self.table.c else shared
-            return sa.or_(*(shared if wanted else ~shared for wanted in {_boolean(name, each) for each in values}))
+            return sa.or_(*(shared if wanted else ~shared for wanted in {boolean(name, each) for each in values}))
         if name in self.columns:
             column = self.columns[name]
             if isinstance(column.type, sa.Boolean):
-                return column.in_([_boolean(name, value) for value in values])
+                return column.in_([boolean(name, value) for value in values])
             if isinstance(column.type, sa.Integer):
                 return column.in_([_integer(name, value) for value in values])
             if isinstance(column.type, sa.DateTime):
@@ -158,7 +158,7 @@ def limit_of(values: dict[str, list[str]]) -> int:
 
 def is_reverse(values: dict[str, list[str]]) -> bool:
     """Return whether a query asks for the page before the marker; raises BadRequest."""
-    return _boolean('page_reverse', values.get('page_reverse', ['false'])[0])
+    return boolean('page_reverse', values.get('page_reverse', ['false'])[0])
 
 
 def sort_keys(values: dict[str, list[str]]) -> list[tuple[str, str]]:
@@ -191,7 +191,8 @@ def among(column: sa.Column[Any], values: Iterable[str], nothing: bool) -> sa.Co
     return sa.or_(present, column.is_(None), column == '') if nothing else present
 
 
-def _boolean(name: str, value: str) -> bool:
+def boolean(name: str, value: str) -> bool:
+    """Return the value of a filter; raises BadRequest for another text than true, false, 1 or 0."""
     if value.lower() in TRUE + FALSE:
         return value.lower() in TRUE
     raise exception.BadRequest(f"'{value[:40]}' is not a boolean for '{name}'")

@@ -80,8 +80,8 @@ def run_instances(req: operations.Request, given: operations.Given) -> JsonDocum
     if groups:
         server['security_groups'] = groups
     with waits.slot(req) if public or volume_tags else contextlib.nullcontext():
-        made, servers = _made(req, requested, given, body, lambda uuids: _finish(
-            req, uuids, outside, volume_tags, block_devices.count_volumes(source)))
+        made, servers = _made(req, requested, given, body, lambda uuids, new: _finish(
+            req, uuids, new, outside, volume_tags, block_devices.count_volumes(source)))
     if servers is None:
         servers = _servers(req, made)
     req.ids.begin('i', [server['id'] for server in servers])
@@ -105,14 +105,15 @@ def _servers(req: operations.Request, made: str) -> list[Server]:
     return []                            # the token was reused after the server was deleted
 
 
-def _finish(req: operations.Request, servers: Sequence[str], outside: str | None, volume_tags: dict[str, str],
-            volumes: int) -> None:
-    """Wait until the new servers have ports and volumes, then assign public addresses and tag the volumes.
+def _finish(req: operations.Request, servers: Sequence[str], new: bool, outside: str | None,
+            volume_tags: dict[str, str], volumes: int) -> None:
+    """Wait until the servers have ports and volumes, then assign public addresses and tag the volumes.
 
-    Servers in ERROR are skipped. If a step fails for one server, delete all new servers. The caller holds a place for
-    a waiting request (``waits.slot``).
+    Servers in ERROR are skipped. If a step fails for one server, delete all new servers. Servers of an earlier request
+    stay, because they may be in use. The caller holds a place for a waiting request (``waits.slot``).
 
     :param servers: UUIDs
+    :param new: whether this request created them
     :param outside: UUID of the network of public addresses, or None without such addresses
     :param volumes: number of new volumes of each server
     :raises Ec2Error: no server is visible, no address, or a server gets its ports and volumes too late
@@ -120,8 +121,8 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
     if not outside and not volume_tags:
         return
     if not servers:
-        raise errors.Ec2Error('IncorrectInstanceState', 'The instances got no public address and no tags of volumes: '
-                              'they are deleted, or you may not see them.')
+        raise errors.Ec2Error('IncorrectInstanceState', 'No instance of this request is visible: they were deleted, or '
+                              'you may not see them. Public addresses and tags of volumes may be missing.')
 
     def is_ready(server: Server) -> bool:
         if server['status'] != 'BUILD':
@@ -132,8 +133,8 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
     try:
         for uuid in servers:
             if not waits.poll(req, uuid, is_ready):
-                raise errors.Ec2Error('IncorrectInstanceState', 'The instances are terminated: they got their ports '
-                                      'and volumes too late. Try again later.')
+                raise errors.Ec2Error('IncorrectInstanceState', 'The instances got their ports and volumes too late. '
+                                      'Try again later.')
             server = req.call('compute', 'GET', f'/servers/{uuid}')['server']
             if server['status'] == 'ERROR':
                 continue
@@ -142,11 +143,13 @@ def _finish(req: operations.Request, servers: Sequence[str], outside: str | None
             for volume in server.get('os-extended-volumes:volumes_attached') or ():
                 tags.put(req, 'vol', volume['id'], volume_tags)
     except (errors.Ec2Error, errors.ServiceRefused) as error:
-        _delete(req, servers, outside is not None)
+        if new:
+            _delete(req, servers, outside is not None)
         shown = errors.of_service(error) if isinstance(error, errors.ServiceRefused) else error
         # not a 5xx: clients would repeat the request, but its ClientToken refers to the deleted servers
+        end = 'are terminated' if new else 'lack public addresses or tags of volumes'
         raise shown if shown.status < 500 else errors.Ec2Error(
-            'IncorrectInstanceState', f'The instances are terminated: {shown.message}') from None
+            'IncorrectInstanceState', f'The instances {end}: {shown.message}') from None
 
 
 def _delete(req: operations.Request, servers: Sequence[str], public: bool) -> None:
@@ -178,14 +181,14 @@ def _of_subnet(req: operations.Request, given: operations.Given) -> dict[str, st
 
 
 def _made(req: operations.Request, requested: operations.Given, given: operations.Given, body: dict[str, Any],
-          finish: Callable[[list[str]], None]) -> tuple[str, list[Server] | None]:
+          finish: Callable[[list[str], bool], None]) -> tuple[str, list[Server] | None]:
     """Create servers; return (id, servers). The id is the UUID of a single server, otherwise the reservation ID. The
     servers are None if the token was used before.
 
     The token is also passed to the compute API, which finds the servers of an interrupted request. ``client_tokens``
     refuses a token that was used with other parameters. The compute API checks the visibility of the image.
 
-    :param finish: function(UUIDs of new servers) that completes the request
+    :param finish: function(UUIDs of the servers, whether this request created them) that completes the request
     """
     headers, servers = {'Prefer': 'return=representation'}, list[Server]()
     if requested.get('ClientToken'):
@@ -211,8 +214,9 @@ def _made(req: operations.Request, requested: operations.Given, given: operation
         shown = answer['servers'] if 'servers' in answer else [answer['server']] if 'server' in answer else []
         made = str(answer['reservation_id'] if 'reservation_id' in answer else answer['server']['id'])
         # the response to a repeated request has no representations
-        servers.extend([server for server in shown if 'status' in server] or _servers(req, made))
-        finish([server['id'] for server in servers])
+        new = [server for server in shown if 'status' in server]
+        servers.extend(new or _servers(req, made))
+        finish([server['id'] for server in servers], bool(new))
         return made
     made = client_tokens.once(req, 'RunInstances', requested, lambda _since: None, make)
     return made, servers or None

@@ -34,7 +34,9 @@ def ports_of(req: operations.Request, server: str) -> list[dict[str, Any]]:
 
 
 def assign(req: operations.Request, server: str, network: str) -> None:
-    """Assign an address to the first port of a server, unless an interrupted request has assigned one.
+    """Assign an address to the first port of a server, unless the port has one.
+
+    An interrupted request, or later the user, may have assigned it.
 
     :param server: UUID
     :param network: UUID of the network of public addresses
@@ -47,7 +49,8 @@ def assign(req: operations.Request, server: str, network: str) -> None:
         req.call('network', 'POST', '/floatingips', {'floatingip': {
             'floating_network_id': network, 'port_id': ports[0]['id'], 'description': DESCRIPTION}})
     except errors.ServiceRefused as refused:
-        if refused.status != 409 or not assigned(req, [ports[0]['id']]):
+        if refused.status != 409 or not req.call('network', 'GET', '/floatingips', query={
+                'port_id': ports[0]['id']})['floatingips']:
             raise
 
 

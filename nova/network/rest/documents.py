@@ -194,8 +194,9 @@ def show_extension(req: NetworkRequest, alias: str) -> JsonDocument:
 
 
 def list_zones(req: NetworkRequest) -> JsonDocument:
-    query = [(_SENT.get(name, name), value) for name, value in req.query]
-    return {'availability_zones': pages.fields(query, pages.select(query, _ZONES, _ZONE, key='name'))}
+    # one page: no field names one of the two zones
+    query = [(_SENT.get(name, name), value) for name, value in req.query if name not in ('limit', 'marker')]
+    return {'availability_zones': pages.fields(query, pages.select(query, _ZONES, _ZONE))}
 
 
 def list_providers(req: NetworkRequest) -> JsonDocument:

@@ -33,7 +33,8 @@ def select(query: Query, views: list[View], names: typing.Collection[str], close
     for name, wanted in values.items():
         if name in names:
             texts = {value.lower() for value in wanted}
-            views = [view for view in views if _text(view.get(name)).lower() in texts]
+            views = [view for view in views if _text(view.get(name)).lower() in texts or (
+                isinstance(view.get(name), bool) and view[name] in {listing.boolean(name, text) for text in texts})]
         elif closed and name not in listing.PAGING:
             raise listing.unknown(name)
     for name, direction in reversed(listing.sort_keys(values)):

@@ -287,6 +287,8 @@ def test_lists_below_resources_are_filtered_sorted_and_paged(api):
     ('availability_zones', 'availability_zones', 'state=unavailable', 0),
     ('service-providers', 'service_providers', 'service_type=LOADBALANCERV2', 0),
     ('service-providers', 'service_providers', 'default=true', 1),
+    ('service-providers', 'service_providers', 'default=1', 1),
+    ('service-providers', 'service_providers', 'default=0', 0),
     ('extensions', 'extensions', 'alias=router', 1),
     ('quotas', 'quotas', 'project_id=p9', 0),
     ('routers/{router}/l3-agents', 'agents', 'host=other', 0),
@@ -318,7 +320,7 @@ def test_small_lists_are_filtered(api, path, key, query, number):
 
 @pytest.mark.parametrize('path, list_key, key', [
     ('extensions', 'extensions', 'alias'), ('qos/rule-types', 'rule_types', 'type'),
-    ('service-providers', 'service_providers', 'service_type'), ('availability_zones', 'availability_zones', 'name')])
+    ('service-providers', 'service_providers', 'service_type')])
 def test_lists_without_ids_are_paged_by_their_key(api, path, list_key, key):
     found, marker = [], ''
     while page := api.call('GET', f'{path}?limit=2{marker}', who='admin', status=200).json[list_key]:

@@ -650,3 +650,10 @@ def test_a_guest_that_holds_the_device_of_a_lost_port_shows_it(cloud):
 def test_a_server_without_a_host_has_no_host_that_is_up(cloud):
     assert cloud.services.host_is_up('host1')
     assert not cloud.services.host_is_up(None)
+
+
+@pytest.mark.parametrize('recorded, present, booted', [
+    ('a 7', 'a 7', False), ('a 7', 'b 7', True), ('a 7', 'a 9', True), ('a 7', 'a 0', False), ('a 0', 'a 9', False),
+    ('a 0', 'b 0', True)])
+def test_a_boot_has_another_kernel_id_or_start_of_pid_1(recorded, present, booted):
+    assert recovery.has_booted(recorded, present) is booted

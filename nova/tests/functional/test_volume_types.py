@@ -172,6 +172,8 @@ def test_names_and_bounds(admin):
                   {'name': 'x', 'description': 'y' * 256}, {'name': 'x', 'is_public': 'perhaps'},
                   {'name': 'x', 'is_public': True, 'os-volume-type-access:is_public': False}):
         ask(admin, 'POST', '/types', {'volume_type': wrong}, 400)
+    wrong = {'volume_type': {'name': 'x', 'is_public': 'x'}}
+    assert 'is_public must be' in str(ask(admin, 'POST', '/types', wrong, 400))
     built_in = ask(admin, 'GET', '/types/default')['volume_type']['id']
     for method, tail, body in (('DELETE', '', None), ('PUT', '', {'volume_type': {'name': 'x'}}),
                                ('POST', '/encryption', {'encryption': LUKS}),

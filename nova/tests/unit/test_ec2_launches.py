@@ -49,7 +49,12 @@ def test_each_step_of_a_cleanup_is_tried_and_the_error_is_no_server_error():
         return None
     req = types.SimpleNamespace(call=call, began=time.monotonic())
     with pytest.raises(errors.Ec2Error) as refused:
-        launches._finish(req, ['a', 'b'], 'outside', {}, 0)
+        launches._finish(req, ['a', 'b'], False, 'outside', {}, 0)
+    assert (refused.value.code, refused.value.status) == ('IncorrectInstanceState', 400)
+    assert done == [('POST', '/floatingips')]              # servers of an earlier request stay
+    done.clear()
+    with pytest.raises(errors.Ec2Error) as refused:
+        launches._finish(req, ['a', 'b'], True, 'outside', {}, 0)
     assert (refused.value.code, refused.value.status) == ('IncorrectInstanceState', 400)
     assert done == [('POST', '/floatingips')] + [
         ('DELETE', path) for name in 'ab' for path in (
@@ -57,8 +62,9 @@ def test_each_step_of_a_cleanup_is_tried_and_the_error_is_no_server_error():
 
 
 @pytest.mark.parametrize(('answer', 'expected'), [
-    ({'server': {'id': 'a', 'links': []}}, ('a', ['a'])), ({'reservation_id': 'r-1'}, ('r-1', ['b', 'c'])),
-    ({'server': {'id': 'd', 'status': 'BUILD'}}, ('d', ['d']))])
+    ({'server': {'id': 'a', 'links': []}}, ('a', ['a'], False)),
+    ({'reservation_id': 'r-1'}, ('r-1', ['b', 'c'], False)),
+    ({'server': {'id': 'd', 'status': 'BUILD'}}, ('d', ['d'], True))])
 def test_a_repeated_launch_is_completed_although_its_response_does_not_show_the_servers(answer, expected):
     def call(service, method, path, body=None, query=None, headers=None):
         if method == 'POST':
@@ -66,27 +72,31 @@ def test_a_repeated_launch_is_completed_although_its_response_does_not_show_the_
         return {'/servers/detail': {'servers': [{'id': uuid, 'name': uuid} for uuid in 'cb']},
                 '/servers/a': {'server': {'id': 'a', 'status': 'ACTIVE'}}}[path]
     finished = []
+
+    def finish(uuids, new):
+        finished.append((uuids, new))
     req = types.SimpleNamespace(call=call, caller=types.SimpleNamespace(dry=False, writes=lambda *_given: None))
-    made, servers = launches._made(req, {}, {}, {'server': {'networks': 'auto'}}, finished.extend)
-    assert (made, finished) == expected and [server['id'] for server in servers] == finished
+    made, servers = launches._made(req, {}, {}, {'server': {'networks': 'auto'}}, finish)
+    assert (made, *finished[0]) == expected and [server['id'] for server in servers] == expected[1]
 
 
 def test_a_launch_whose_servers_are_invisible_does_not_succeed_without_their_addresses():
-    launches._finish(None, [], None, {}, 0)
+    launches._finish(None, [], False, None, {}, 0)
     for outside, volume_tags in (('outside', {}), (None, {'key': 'value'})):
         with pytest.raises(errors.Ec2Error) as refused:
-            launches._finish(None, [], outside, volume_tags, 0)
+            launches._finish(None, [], False, outside, volume_tags, 0)
         assert (refused.value.code, refused.value.status) == ('IncorrectInstanceState', 400)
 
 
-@pytest.mark.parametrize('description', [public_addresses.DESCRIPTION, 'of a user'])
-def test_a_repeated_launch_keeps_the_address_that_it_has_assigned(description):
+@pytest.mark.parametrize('descriptions', [[public_addresses.DESCRIPTION], ['of a user'], []])
+def test_a_repeated_launch_keeps_the_address_that_its_port_has(descriptions):
     def call(service, method, path, body=None, query=None):
         if method == 'POST':
             raise errors.ServiceRefused(409, 'the port has an address')
-        return {'ports': [{'id': 'p'}], 'floatingips': [{'id': 'f', 'description': description}]}
+        return {'ports': [{'id': 'p'}], 'floatingips': [
+            {'id': 'f', 'description': description} for description in descriptions]}
     req = types.SimpleNamespace(call=call)
-    if description == public_addresses.DESCRIPTION:
+    if descriptions:
         public_addresses.assign(req, 'server', 'outside')
     else:
         with pytest.raises(errors.ServiceRefused):

@@ -22,6 +22,8 @@ from nova.tests.support.scheduler import with_multipliers
 
 ALL = filters.load(CONF, CONF.filter_scheduler.enabled_filters)
 SPREAD = with_multipliers({'ram_weight_multiplier': 1.0, 'cpu_weight_multiplier': 1.0})
+
+
 def passing(table, using=ALL, **asked):
     left, removals = placement.narrow(table, placement_request.Request(**{'resources': SMALL, **asked}), using)
     return [table.host[position] for position in left], removals

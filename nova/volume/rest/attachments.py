@@ -1,6 +1,7 @@
 """Operations on attachments of volumes: routes and handlers."""
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from nova import exception
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from nova.json_types import JsonObject
     from nova.volume import api
     from nova.volume.rest.request import VolumeRequest
+
+LOG = logging.getLogger(__name__)
 
 MULTIATTACH_BOOTABLE = 'volume:multiattach_bootable_volume'
 
@@ -55,7 +58,10 @@ def create_attachment(request: VolumeRequest) -> Attachment:
         try:
             info = request.store.connect(request.context, ident, given['connector'], _mountpoint(given))
         except Exception:                # the response has no id with which the client could delete the attachment
-            request.store.detach(request.context, ident)
+            try:
+                request.store.detach(request.context, ident)
+            except exception.NovaException as error:
+                LOG.warning('Cannot remove attachment %s after its connection was refused: %s', ident, error)
             raise
     return _attachment(request, ident, info)
 
