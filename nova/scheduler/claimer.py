@@ -24,6 +24,7 @@ from nova.scheduler.placement_request import Request
 LOG = logging.getLogger(__name__)
 
 Rankings = collections.abc.Mapping[str, decision.Positions]
+Claim = collections.abc.Callable[[engine.Connection, host_view.Hosts, Request, Rankings], dict[str, Selections]]
 # Decisions: the demands of a batch with their decisions; Placed: the selections for the servers of each placed demand
 Decisions = collections.abc.Mapping[int, decision.Decision]
 Placed = dict[int, list[Selections]]
@@ -92,7 +93,7 @@ class CellClaimer:
         return [(self._cells.default, list(uuids))]
 
     def attempts(self, uuids: collections.abc.Sequence[str]) -> collections.abc.Iterator[tuple[Attempt, list[str]]]:
-        yield SingleCellAttempt(self._cells.default), list(uuids)
+        yield SingleCellAttempt(self._cells.default, claim_servers), list(uuids)
 
     def claim_batch(self, hosts: host_view.Hosts, decisions: Decisions) -> Placed:
         if not decisions:
@@ -110,10 +111,13 @@ class CellClaimer:
 
 
 class SingleCellAttempt:
-    """Attempt that claims hosts for all servers in one transaction of one cell."""
+    """Attempt that claims hosts for all servers in one transaction of one cell.
 
-    def __init__(self, cell: db_cells.Cell) -> None:
-        self._cell = cell
+    :param claim: function(conn, hosts, request, rankings) -> {uuid: selections}; it raises ClaimFailed without room
+    """
+
+    def __init__(self, cell: db_cells.Cell, claim: Claim) -> None:
+        self._cell, self._claim = cell, claim
         self._chosen: dict[str, Selections] = {}
 
     def claim(self, hosts: host_view.Hosts, request: Request, rankings: Rankings) -> set[str]:
@@ -122,10 +126,6 @@ class SingleCellAttempt:
         except exception.ClaimFailed:
             return set(rankings)
         return set()
-
-    def _claim(self, conn: engine.Connection, hosts: host_view.Hosts, request: Request,
-               rankings: Rankings) -> dict[str, Selections]:
-        return claim_servers(conn, hosts, request, rankings)
 
     def finish(self) -> dict[str, Selections]:
         return self._chosen

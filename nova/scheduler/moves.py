@@ -134,33 +134,20 @@ class Moves:
 
     def _place(self, cell: db_cells.Cell, uuid: str, request: Request, write: Write,
                migration_id: int | None = None) -> Selections:
-        found = self._claim_loop.run(request, [uuid], _MoveAttempt(cell, write, migration_id))
+        def claim(conn: engine.Connection, hosts: host_view.Hosts, present: Request,
+                  rankings: claimer.Rankings) -> dict[str, Selections]:
+            claims = node_claims.NodeClaims(conn, hosts, present, cell.uuid)
+            taken = claims.first(rankings[uuid], uuid, migration_id)
+            place = write(conn, taken, hosts)
+            if place is None:
+                claims.give_back(taken)
+                return {uuid: []}
+            row = hosts.rows[taken.position]
+            return {uuid: [objects.Selection(cell_uuid=cell.uuid, host=row['host'], node=row['node'],
+                                             availability_zone=place['availability_zone'])]}
+        found = self._claim_loop.run(request, [uuid], claimer.SingleCellAttempt(cell, claim))
         self._table.mark_claimed(cell)
         return found[uuid]
-
-
-class _MoveAttempt(claimer.SingleCellAttempt):
-    """Attempt for an existing server, which stays in its cell."""
-
-    def __init__(self, cell: db_cells.Cell, write: Write, migration_id: int | None) -> None:
-        super().__init__(cell)
-        self._write, self._migration_id = write, migration_id
-
-    def _claim(self, conn: engine.Connection, hosts: host_view.Hosts, request: Request,
-               rankings: claimer.Rankings) -> dict[str, Selections]:
-        claims = node_claims.NodeClaims(conn, hosts, request, self._cell.uuid)
-        found: dict[str, Selections] = {}
-        for uuid, ranking in rankings.items():
-            claim = claims.first(ranking, uuid, self._migration_id)
-            place = self._write(conn, claim, hosts)
-            if place is None:
-                claims.give_back(claim)
-                found[uuid] = []
-                continue
-            row = hosts.rows[claim.position]
-            found[uuid] = [objects.Selection(cell_uuid=self._cell.uuid, host=row['host'], node=row['node'],
-                                             availability_zone=place['availability_zone'])]
-        return found
 
 
 def _of_ports(request: Request) -> list[pci.Request]:
