@@ -201,13 +201,13 @@ def _obstacle(conf: cfg.ConfigOpts, binary: str, state: pathlib.Path, read: Iter
 def _named_files(conf: cfg.ConfigOpts) -> list[pathlib.Path]:
     """Return the configuration files, and the files that options name: keys, certificates, pipelines."""
     from nova import policies
-    from nova.policies import files as policy_files
+    from nova.policies import paths as policy_paths
     found = [pathlib.Path(name) for name in (*(conf.config_file or ()), conf.find_file(conf.http.paste_config)) if name]
     for directory in conf.config_dir or ():
         found += sorted(pathlib.Path(directory).glob('*.conf'))
     for service in policies.SERVICES:
         with contextlib.suppress(exception.InvalidInput):          # the daemon reports it
-            found += map(pathlib.Path, policy_files.paths(conf, service))
+            found += map(pathlib.Path, policy_paths.paths(conf, service))
     for path in list(found):
         with contextlib.suppress(OSError):
             lines = path.read_text(errors='replace').splitlines()

@@ -24,12 +24,12 @@ from nova import exception
 from nova import policies
 from nova.policies import checks
 from nova.policies import legacy_names
+from nova.policies.paths import paths
 from nova.policies.service import Service
 
 if TYPE_CHECKING:
     from nova.runtime.hooks.oslo_policy import BaseCheck
 
-SUFFIXES = ('.yaml', '.yml', '.json', '.conf')
 DEFAULT = 'default'
 Text = str | list[str | list[str]]          # a check in a file; lists are an older syntax
 _ATTRIBUTE = re.compile(r'%\(([^)]+)\)')                # attribute of the resource in a check
@@ -51,30 +51,6 @@ class Rule:
     check: BaseCheck
     source: str
     by: str | None = None
-
-
-def paths(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) -> list[str]:
-    """Return the paths of the policy files, in the order in which the files are read.
-
-    :raises InvalidInput: the configured main file does not exist, or a directory cannot be read
-    """
-    if conf is None:
-        return []
-    name = conf[service.group].policy_file
-    main = conf.find_file(name)
-    if main is None and name != service.file:
-        raise exception.InvalidInput(f'The policy file {name} of [{service.group}] policy_file does not exist.')
-    found = [main] if main else []
-    for directory in conf.oslo_policy.policy_dirs if service is policies.COMPUTE else ():
-        directory = conf.find_file(directory)
-        if directory:
-            try:
-                names = sorted(os.listdir(directory))
-            except OSError as error:
-                raise exception.InvalidInput(f'Cannot read the policy directory {directory}: {error}.') from None
-            found += [os.path.join(directory, each) for each in names
-                      if each.endswith(SUFFIXES) and not each.startswith('.')]
-    return found
 
 
 def signature(conf: cfg.ConfigOpts | None, service: Service = policies.COMPUTE) -> list[tuple[str, int, int, int]]:
