@@ -9,6 +9,7 @@ from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.projects import quotas
 from nova.db.servers import instances
+from nova.db.servers import tasks
 from nova.json_types import JsonDocument
 from nova.web import sizes
 from nova.web.routes import Route
@@ -60,9 +61,7 @@ def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, ru
     row = server_lookup.locked_row(req, conn, server_id, _RULE + rule)
     if row['locked'] and not req.context.is_admin:
         raise exception.InstanceIsLocked(instance_id=server_id)
-    if not _ACTION.conditions.allows(row['vm_state'], row['task_state']):
-        raise exception.InstanceInvalidState(attr='vm_state', instance_id=server_id, state=row['vm_state'],
-                                             method='update metadata')
+    tasks.check_states(row, _ACTION, 'update metadata')
     metadata = change(row['metadata'])
     if len(metadata) > len(row['metadata']):
         server_spec.check_metadata(metadata, limits)

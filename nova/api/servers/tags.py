@@ -11,12 +11,12 @@ from nova.api.servers import schemas as server_schemas
 from nova.api.servers import spec as server_spec
 from nova.db import engine
 from nova.db.servers import instances
+from nova.db.servers import tasks
 from nova.json_types import JsonDocument
 from nova.web.request import Response
 from nova.web.routes import Route
 
 _RULE = 'os_compute_api:os-server-tags:'
-_CONDITIONS = actions.ACTIONS['metadata'].conditions          # the states are the same
 MAX_TAGS = 50
 MAX_LENGTH = 60
 
@@ -82,9 +82,7 @@ def _change(req: api_request.Request, server_id: str, rule: str, change: Callabl
 def _apply(conn: engine.Connection, req: api_request.Request, server_id: str, rule: str,
            change: Callable[[list[str]], list[str]]) -> list[str]:
     row = server_lookup.locked_row(req, conn, server_id, _RULE + rule)
-    if not _CONDITIONS.allows(row['vm_state'], row['task_state']):
-        raise exception.InstanceInvalidState(attr='vm_state', instance_id=server_id, state=row['vm_state'],
-                                             method='update tags')
+    tasks.check_states(row, actions.ACTIONS['metadata'], 'update tags')             # the states are the same
     tags = server_fields.tags(row)
     instances.update(conn, server_id, {'tags': server_spec.joined_tags(change(tags))})
     return tags

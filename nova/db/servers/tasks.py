@@ -87,15 +87,17 @@ def check(row: InstancesRow, action: actions.Action, admin: bool | None = False)
         _refuse(row, action, admin)
 
 
-def check_states(row: InstancesRow, action: actions.Action) -> None:
+def check_states(row: InstancesRow, action: actions.Action, name: str | None = None) -> None:
     """Check whether the states of a server allow ``action``; ``begin`` checks again.
 
+    :param name: name of the operation in the error; default: that of the action
     :raises InstanceInvalidState:
     """
     for attr, state, allowed in (('vm_state', row['vm_state'], action.conditions.vm_states),
                                  ('task_state', row['task_state'], action.conditions.task_states)):
         if allowed is not actions.ANY and state not in allowed:
-            raise exception.InstanceInvalidState(attr=attr, instance_id=row['uuid'], method=action.record, state=state)
+            raise exception.InstanceInvalidState(attr=attr, instance_id=row['uuid'], method=name or action.record,
+                                                 state=state)
 
 
 def _refuse(row: InstancesRow, action: actions.Action, admin: bool | None) -> NoReturn:
