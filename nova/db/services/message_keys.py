@@ -30,8 +30,8 @@ TOKENS_OF = '.'
 PUBLIC = tuple(column for column in table.c if column not in (table.c.private, table.c.signatures_required))
 
 # Earlier releases also stored keys that senders of messages had sent for an empty host name: they have no signature.
-_EMPTY_HOST = table.c.host == DEPLOYMENT
 _GENUINE = sa.or_(table.c.id == DEPLOYMENT_ID, table.c.signed_by.is_not(None))
+_OF_DEPLOYMENT = sa.and_(table.c.host == DEPLOYMENT, _GENUINE)
 
 
 class KeyPair(Protocol):
@@ -69,7 +69,7 @@ def signing_key(conn: sa.Connection, make: Callable[[], KeyPair]) -> SigningKey:
     A new deployment requires signatures, unless the configuration overrides this.
     :param make: function that creates a key
     """
-    own = sa.select(table).where(_EMPTY_HOST, _GENUINE, table.c.state == APPROVED)
+    own = sa.select(table).where(_OF_DEPLOYMENT, table.c.state == APPROVED)
     row = conn.execute(own).mappings().first()
     if row is None:
         key = make()
@@ -83,7 +83,7 @@ def signing_key(conn: sa.Connection, make: Callable[[], KeyPair]) -> SigningKey:
 
 def of_deployment(conn: sa.Connection) -> list[PublicKey]:
     """Return the rows of the deployment's former, present and next keys without private halves, oldest first."""
-    return _rows(conn, _EMPTY_HOST, _GENUINE)
+    return _rows(conn, _OF_DEPLOYMENT)
 
 
 def stage(conn: sa.Connection, key: KeyPair, signed_by: str, key_signature: bytes) -> None:
@@ -102,7 +102,7 @@ def stage(conn: sa.Connection, key: KeyPair, signed_by: str, key_signature: byte
 def requires_signatures(conn: sa.Connection) -> bool:
     """Return whether signatures are required if [messages] signatures is not set; True before the first start."""
     found = conn.execute(sa.select(table.c.signatures_required).where(
-        _EMPTY_HOST, _GENUINE, table.c.state == APPROVED)).scalar()
+        _OF_DEPLOYMENT, table.c.state == APPROVED)).scalar()
     return found is None or bool(found)
 
 
@@ -111,7 +111,7 @@ def promote(conn: sa.Connection, ident: str, expires_at: datetime.datetime) -> N
 
     :param expires_at: end of the acceptance of messages that are signed with the previous key
     """
-    conn.execute(sa.update(table).where(_EMPTY_HOST, table.c.state == APPROVED).values(
+    conn.execute(sa.update(table).where(table.c.host == DEPLOYMENT, table.c.state == APPROVED).values(
         state=RETIRED, private=None, expires_at=expires_at))
     conn.execute(sa.update(table).where(table.c.id == ident).values(state=APPROVED, created_at=utils.utcnow()))
 
@@ -197,9 +197,10 @@ def _make_room(conn: sa.Connection, host: str, state: str) -> None:
     """
     old = utils.utcnow() - KEPT
     conn.execute(sa.delete(table).where(sa.or_(
-        sa.and_(_EMPTY_HOST, sa.not_(_GENUINE)),
-        sa.and_(table.c.host != DEPLOYMENT, table.c.state == PENDING, table.c.created_at < old),
-        sa.and_(table.c.host != DEPLOYMENT, table.c.state == RETIRED, table.c.expires_at < old))))
+        sa.and_(table.c.host == DEPLOYMENT, sa.not_(_GENUINE)),
+        sa.and_(table.c.host != DEPLOYMENT, sa.or_(
+            sa.and_(table.c.state == PENDING, table.c.created_at < old),
+            sa.and_(table.c.state == RETIRED, table.c.expires_at < old))))))
     if statements.more_than(conn, table, MAX_PENDING - 1, state=PENDING) if state == PENDING else (
             statements.more_than(conn, table, MAX_RENEWALS - 1, host=host, state=RETIRED)):
         raise exception.TooManyHostKeys(host=host)
