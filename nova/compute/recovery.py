@@ -140,7 +140,8 @@ class Recovery:
         guests = host.driver.guests()
         here = self._orphans.find(guests)
         entries = host.conductor.instances_on_host(ctx, host=host.name)
-        boot, recovered, booted = boot_id(), host.records.boot, boot_time()
+        boot, recorded, booted = boot_id(), host.records.boot, boot_time()
+        is_new_boot = not recorded or has_booted(recorded, boot)
         steps: list[str] = []                  # uuids of servers with a step
         resume = host.conf.resume_guests_state_on_host_boot
         restored = os.path.exists(os.path.join(host_identity.state_path(host.conf), state_directory.RESTORED))
@@ -148,7 +149,7 @@ class Recovery:
             server = entry['instance']
             # clocks of hosts differ: times are compared only once, before the first boot is recorded
             written = (server.updated_at.replace(tzinfo=None) - _EPOCH).total_seconds()
-            booted_after = has_booted(recovered, boot) if recovered else booted > written
+            booted_after = is_new_boot if recorded else booted > written
             what = decide(server, guests.get(server.uuid), resume=resume, booted_after=booted_after, restored=restored)
             why = None if what == 'settle' else self._untouched(entry, guests)
             if what and why:
@@ -161,7 +162,7 @@ class Recovery:
                 if what == 'again' and booted_after and not restored:
                     self._after_boot(server, resume)
                 steps.append(server.uuid)
-        if recovered != boot:
+        if is_new_boot:
             self._note_boot(boot, steps)
         servers = [entry['instance'] for entry in entries]
         rows = self._orphans.settle(ctx, here, {server.uuid for server in servers})
