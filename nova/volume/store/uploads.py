@@ -105,7 +105,7 @@ class Uploads:
             self._end(row['id'])
 
     def resume(self) -> None:
-        """Make volumes available again whose job has ended while the database was away."""
+        """Make volumes available again if their job has ended while the database was away."""
         for row in self._uploading():
             if self._jobs.is_abandoned(row, jobs.RESUME_S):
                 self._end(row['id'])
