@@ -260,6 +260,19 @@ def test_times_show_a_boot_only_until_a_boot_is_recorded(cloud, monkeypatch, is_
     assert recorded.read_text() == recovery.boot_id()
 
 
+def test_a_start_that_cannot_see_pid_1_keeps_the_record_of_the_boot(cloud, monkeypatch):
+    cloud.kill_compute('host1')
+    recorded, = (cloud.path / records.DIRECTORY).glob(f'*/{records.BOOT}')
+    kernel = recovery.boot_id().partition(' ')[0]
+    recorded.write_text(f'{kernel} 7')
+    for present, kept in (('0', '7'), ('9', '9')):
+        monkeypatch.setattr(recovery, 'boot_id', lambda: f'{kernel} {present}')
+        cloud.start_compute('host1')
+        cloud.settle()
+        assert recorded.read_text() == f'{kernel} {kept}'
+        cloud.kill_compute('host1')
+
+
 def test_starts_after_a_host_reboot_are_continued_after_a_restart(cloud, monkeypatch):
     uuids = [cloud.boot(), cloud.boot()]
     cloud.kill_compute('host1')
